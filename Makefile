@@ -1,0 +1,102 @@
+# `make` alone says what there is. Everything runs in .venv, which the first
+# command sets up from constraints.txt; it needs Python ≥ 3.11 and make.
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+READY  := $(VENV)/.ready
+HTML   := book/_build/html/index.html
+# Tests share their cores: idle threads wait instead of spinning.
+export OMP_WAIT_POLICY := PASSIVE
+export PYTHONUTF8 := 1
+# A script of ours finds its neighbours; the notebooks find their style.
+PYTEST := $(PY) -m pytest
+NBVAL  := $(PYTEST) -q --nbval --nbval-current-env \
+          --nbval-kernel-startup-timeout 180 --nbval-cell-timeout 600 \
+          --nbval-sanitize-with tests/nbval_sanitize.cfg
+
+.DEFAULT_GOAL := help
+.PHONY: help setup export notebooks adopt format check book test lab clean \
+        drift lint unit shapes nbval site
+
+help: ## list the commands
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
+	  sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name what; \
+	  do printf '  make %-10s %s\n' "$$name" "$$what"; done
+
+setup: $(READY) ## make .venv with the pinned packages
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed, and '$(PYTHON)' is" \
+	    "$$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q --disable-pip-version-check \
+	  -c constraints.txt hatchling editables
+	$(PY) -m pip install -q --disable-pip-version-check \
+	  -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+export: $(READY) ## write transformer_lib/ from the chapters
+	@$(PY) tools/export.py
+
+notebooks: export ## execute the stale chapters (CHAPTER=06: that one in any case)
+	@$(PY) tools/notebooks.py $(CHAPTER)
+
+adopt: $(READY) ## settle .md against .ipynb: FROM=ipynb or FROM=md, CHAPTER=06
+	@$(PY) tools/adopt.py "$(FROM)" "$(CHAPTER)"
+
+format: $(READY) ## format chapters, tools and tests
+	@$(PY) tools/format.py
+	@$(PY) -m ruff check -q --fix tools tests
+	@$(PY) -m ruff format -q tools tests
+
+lab: $(READY) ## open the chapters in JupyterLab
+	@$(PY) tools/lab.py
+
+book: $(READY) ## build the site into book/_build/html
+	@$(PY) tools/book.py
+
+check: $(READY) drift lint ## test only what changed, in under three minutes
+	@chapters="$$($(PY) tools/changed.py)"; set -e; \
+	echo "changed chapters:" $${chapters:-none}; \
+	$(PYTEST) -q tests -m "house and not lab"; \
+	for chapter in $$chapters; do \
+	  tests=tests/test_$${chapter#*_}.py; \
+	  test ! -f $$tests || $(PYTEST) -q $$tests; \
+	  $(PYTEST) -q tests/test_perturbations.py -k $$chapter; \
+	  $(NBVAL) notebooks/$$chapter.ipynb; \
+	done
+
+test: $(READY) drift lint unit shapes nbval book site ## test everything
+
+# The parts of `make test`, in its order.
+drift: $(READY)
+	@$(PY) tools/export.py --check
+	@$(PY) tools/notebooks.py --check
+	@$(PY) tools/format.py --check
+
+lint: $(READY)
+	@$(PY) -m ruff check -q transformer_lib tools tests notebooks/*.ipynb
+	@$(PY) -m ruff format -q --check transformer_lib tools tests
+
+unit: $(READY)
+	$(PYTEST) -q tests -m "not site"
+
+shapes: $(READY)
+	$(PYTEST) -q tests -m "not site and not lab and not bad_input and not house" \
+	  --jaxtyping-packages=transformer_lib,beartype.beartype
+
+nbval: $(READY)
+	$(NBVAL) notebooks
+
+site: $(READY) $(HTML)
+	$(PY) tools/browser.py
+	$(PYTEST) -q tests -m site
+
+$(HTML):
+	@$(PY) tools/book.py
+
+clean: ## remove what can be made again (not .venv, not .saved)
+	rm -rf book/_build .pytest_cache .ruff_cache .hypothesis dist
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
