@@ -51,8 +51,8 @@ format: $(READY) ## format chapters, tools and tests
 	@$(PY) -m ruff check -q --fix tools tests
 	@$(PY) -m ruff format -q tools tests
 
-lab: $(READY) ## open the chapters in JupyterLab
-	@$(PY) tools/lab.py
+lab: $(READY) ## open the chapters in JupyterLab (ARGS=--allow-root …)
+	@$(PY) tools/lab.py $(ARGS)
 
 book: $(READY) ## build the site into book/_build/html
 	@$(PY) tools/book.py
@@ -84,7 +84,8 @@ unit: $(READY)
 	$(PYTEST) -q tests -m "not site"
 
 shapes: $(READY)
-	$(PYTEST) -q tests -m "not site and not lab and not bad_input and not house" \
+	$(PYTEST) -q tests -m \
+	  "not (site or lab or house or perturbation or bad_input)" \
 	  --jaxtyping-packages=transformer_lib,beartype.beartype
 
 nbval: $(READY)

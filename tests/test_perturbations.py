@@ -16,6 +16,8 @@ import jupytext
 import pytest
 import torch
 
+pytestmark = pytest.mark.perturbation
+
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.md"))
 OBJECTORS = {"check", "solution"}
