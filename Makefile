@@ -41,7 +41,8 @@ export: $(READY) ## write transformer_lib/ from the chapters
 	@$(PY) tools/export.py
 
 notebooks: export ## execute the stale chapters (CHAPTER=06: that one in any case)
-	@$(PY) tools/notebooks.py $(CHAPTER)
+	@$(PY) tools/notebooks.py $(if $(CHAPTER),--again $(CHAPTER))
+	@$(PY) tools/picture.py
 
 adopt: $(READY) ## settle .md against .ipynb: FROM=ipynb or FROM=md, CHAPTER=06
 	@$(PY) tools/adopt.py "$(FROM)" "$(CHAPTER)"
@@ -74,6 +75,7 @@ test: $(READY) drift lint unit shapes nbval book site ## test everything
 drift: $(READY)
 	@$(PY) tools/export.py --check
 	@$(PY) tools/notebooks.py --check
+	@$(PY) tools/picture.py --check
 	@$(PY) tools/format.py --check
 
 lint: $(READY)

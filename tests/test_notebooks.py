@@ -81,14 +81,14 @@ def test_a_docstring_of_the_library_makes_no_chapter_on_it_stale(made):
 def test_executing_an_unchanged_chapter_again_gives_no_diff(made):
     path = made.notebook(made.second)
     before = path.read_bytes()
-    assert made.run("notebooks", "02").returncode == 0
+    assert made.run("notebooks", "--again", "02").returncode == 0
     assert path.read_bytes() == before
 
 
 def test_only_ignored_outputs_differ_after_a_second_execution(made):
     path = made.notebook(made.first)
     before = json.loads(path.read_text(encoding="utf-8"))
-    assert made.run("notebooks", "doubling").returncode == 0
+    assert made.run("notebooks", "--again", "doubling").returncode == 0
     after = json.loads(path.read_text(encoding="utf-8"))
     for nb in (before, after):
         code = [c for c in nb["cells"] if c["cell_type"] == "code"]
@@ -100,7 +100,7 @@ def test_edits_saved_in_the_notebook_alone_stop_the_tools(made):
     path = made.notebook(made.first)
     edit_cell(path, "print(double(4))", "print(double(7))")
     before = path.read_bytes(), made.first.read_bytes()
-    for words in (["notebooks"], ["notebooks", "01"], ["notebooks", "--check"],
+    for words in (["notebooks"], ["notebooks", "--again", "01"], ["notebooks", "--check"],
                   ["lab"]):  # fmt: skip
         done = made.run(*words)
         assert done.returncode == 1

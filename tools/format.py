@@ -1,6 +1,7 @@
 """Puts the chapters' text in its one form.
 
     python tools/format.py            rewrite what differs
+    python tools/format.py 06         of this chapter only
     python tools/format.py --check    only say what differs
 
 The form is jupytext's own, so that saving a chapter in JupyterLab changes
@@ -13,7 +14,14 @@ import argparse
 import subprocess
 import sys
 
-from chapters import ROOT, Chapter, all_chapters, as_text, write_atomically
+from chapters import (
+    ROOT,
+    Chapter,
+    ChapterError,
+    as_text,
+    choose,
+    write_atomically,
+)
 
 
 def formatted_code(sources: list[str]) -> list[str]:
@@ -43,9 +51,15 @@ def wanted(chapter: Chapter) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    drift = 0
-    for chapter in all_chapters():
+    parser.add_argument("chapter", nargs="*", help="06, attention, …")
+    args = parser.parse_args()
+    check, drift = args.check, 0
+    try:
+        chapters = choose(args.chapter)
+    except ChapterError as error:
+        print(f"format: {error}", file=sys.stderr)
+        return 1
+    for chapter in chapters:
         text = wanted(chapter)
         if chapter.md.read_text(encoding="utf-8") == text:
             continue

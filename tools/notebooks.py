@@ -1,7 +1,8 @@
 """Brings notebooks/NN_topic.ipynb up to date with NN_topic.md.
 
     python tools/notebooks.py            execute what is stale
-    python tools/notebooks.py 06 attention   execute these in any case
+    python tools/notebooks.py 06         the same for this chapter only
+    python tools/notebooks.py --again 06     execute it in any case
     python tools/notebooks.py --check    only say what is out of date
 
 A chapter is stale when its code, or the library code behind it, is not
@@ -197,6 +198,7 @@ def orphans() -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("chapter", nargs="*", help="06, attention, …")
     args = parser.parse_args()
     os.chdir(ROOT)
@@ -211,7 +213,7 @@ def main() -> int:
             if args.check:
                 problem = check(chapter)
             else:
-                problem = update(chapter, forced=bool(args.chapter))
+                problem = update(chapter, forced=args.again)
         except ChapterError as error:
             problem = str(error)
         if problem:
