@@ -79,8 +79,10 @@ drift: $(READY)
 	@$(PY) tools/format.py --check
 
 lint: $(READY)
-	@$(PY) -m ruff check -q transformer_lib tools tests notebooks/*.ipynb
-	@$(PY) -m ruff format -q --check transformer_lib tools tests
+	@$(PY) -m ruff check -q transformer_lib tools tests notebooks/*.ipynb \
+	  && $(PY) -m ruff format -q --check transformer_lib tools tests \
+	  || { echo "lint: mend what is named above, or run 'make format'" >&2; \
+	       exit 1; }
 
 unit: $(READY)
 	$(PYTEST) -q tests -m "not site"

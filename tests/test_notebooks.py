@@ -100,8 +100,12 @@ def test_edits_saved_in_the_notebook_alone_stop_the_tools(made):
     path = made.notebook(made.first)
     edit_cell(path, "print(double(4))", "print(double(7))")
     before = path.read_bytes(), made.first.read_bytes()
-    for words in (["notebooks"], ["notebooks", "--again", "01"], ["notebooks", "--check"],
-                  ["lab"]):  # fmt: skip
+    for words in (
+        ["notebooks"],
+        ["notebooks", "--again", "01"],
+        ["notebooks", "--check"],
+        ["lab"],
+    ):
         done = made.run(*words)
         assert done.returncode == 1
         assert "make adopt FROM=ipynb CHAPTER=01" in done.stderr

@@ -59,7 +59,10 @@ def parse_cell(chapter: Chapter, position: int, source: str) -> ast.Module:
 
 
 def public_names(tree: ast.Module) -> list[str]:
-    """What the module defines at its top level for others, sorted."""
+    """What the module defines at its top level for others.
+
+    Sorted as ruff wants it: constants, classes, functions.
+    """
     names = set()
     for node in tree.body:
         if isinstance(
@@ -75,7 +78,8 @@ def public_names(tree: ast.Module) -> list[str]:
             node.target, ast.Name
         ):
             names.add(node.target.id)
-    return sorted(n for n in names if not n.startswith("_"))
+    public = [n for n in names if not n.startswith("_")]
+    return sorted(public, key=lambda n: (not n.isupper(), n.islower(), n))
 
 
 def module_text(chapter: Chapter) -> str | None:
