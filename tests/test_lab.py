@@ -88,13 +88,23 @@ def chapter(request, lab, browser):
         arg=len(nb.cells),
         timeout=120_000,
     )
-    page.wait_for_selector(".jp-Notebook .katex", timeout=60_000)
     yield nb, page
     page.close()
 
 
 def test_shows_figures_equations_and_folded_solutions(chapter):
     nb, page = chapter
+    labels = sum(
+        len(re.findall(r"^\$\$ \(", c.source, re.MULTILINE))
+        for c in nb.cells
+        if c.cell_type == "markdown"
+    )
+    page.wait_for_function(
+        "n => document.querySelectorAll("
+        "'.jp-Notebook .katex-display').length >= n",
+        arg=labels,
+        timeout=120_000,
+    )
     drawn = sum(
         any(kind.startswith("image/") for kind in output.get("data", {}))
         for cell in nb.cells
@@ -109,12 +119,6 @@ def test_shows_figures_equations_and_folded_solutions(chapter):
         assert page.locator(f".jp-Notebook {problem}").count() == 0, problem
     text = page.locator(".jp-Notebook").inner_text()
     assert not re.search(r"\{(eq|cite|numref|prf:ref)\}`", text)
-    labels = sum(
-        len(re.findall(r"^\$\$ \(", c.source, re.MULTILINE))
-        for c in nb.cells
-        if c.cell_type == "markdown"
-    )
-    assert page.locator(".jp-Notebook .katex-display").count() >= labels
     folded = sum(
         bool(c.metadata.get("jupyter", {}).get("source_hidden"))
         for c in nb.cells
