@@ -1,0 +1,374 @@
+"""The schedule, the loop, and going on as if nothing had happened."""
+
+import copy
+import json
+import math
+import signal
+import threading
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from transformer_lib.loss import cross_entropy
+from transformer_lib.seq2seq import shift
+from transformer_lib.training import (
+    Training,
+    learning_rate,
+    train,
+    train_until,
+)
+
+F64 = torch.float64
+
+
+class Tiny(nn.Module):
+    """A model the library has never heard of; it can only be called."""
+
+    def __init__(self, p_drop=0.2):
+        super().__init__()
+        self.read = nn.Embedding(11, 6, dtype=F64)
+        self.drop = nn.Dropout(p_drop)
+        self.say = nn.Linear(6, 11, dtype=F64)
+
+    def forward(self, src, tgt_in):
+        real = (src != 0)[..., None]
+        mean = (self.read(src) * real).sum(1) / real.sum(1)
+        return self.say(self.drop(self.read(tgt_in) + mean[:, None]))
+
+
+def epoch_of(epoch, number=5):
+    """Batches of unequal lengths, in an order that is the epoch's own."""
+    generator = torch.Generator().manual_seed(epoch)
+    for i in range(number):
+        tgt = torch.randint(3, 11, (3, 4 + i), generator=generator)
+        tgt[:, 0], tgt[0, -1] = 1, 0
+        yield tgt[:, 1:4], tgt
+
+
+def new_run(seed=0, p_drop=0.2, **parts):
+    torch.manual_seed(seed)
+    model = Tiny(p_drop)
+    adam = torch.optim.Adam(model.parameters())
+    schedule = partial(learning_rate, d_model=6, warmup=8)
+    return Training(model, adam, schedule, **parts)
+
+
+def assert_same_state(a, b):
+    """Every tensor and number of two runs, bit for bit."""
+
+    def compare(x, y, path):
+        assert type(x) is type(y), path
+        if isinstance(x, dict):
+            assert x.keys() == y.keys(), path
+            for key in x:
+                compare(x[key], y[key], f"{path}.{key}")
+        elif isinstance(x, torch.Tensor):
+            assert torch.equal(x, y), path
+        else:
+            assert x == y, path
+
+    compare(a.state_dict(), b.state_dict(), "run")
+
+
+# O21
+def test_the_rate_is_that_of_the_paper():
+    for step, wanted in {
+        1: 1.746928e-07,
+        2: 3.493856e-07,
+        4000: 6.987712e-04,
+        4001: 6.986839e-04,
+        16000: 3.493856e-04,
+    }.items():
+        assert math.isclose(
+            learning_rate(step, 512, 4000), wanted, rel_tol=1e-6
+        )
+    small = [learning_rate(step, 4, 2) for step in (1, 2, 3, 4)]
+    assert_close(
+        small, [0.176777, 0.353553, 0.288675, 0.25], atol=1e-6, rtol=0
+    )
+
+
+# O21
+def test_step_0_has_rate_0():
+    assert learning_rate(0, 512, 4000) == 0.0
+    assert learning_rate(0, 512, 1) == 0.0
+
+
+# O21
+@pytest.mark.bad_input
+@pytest.mark.parametrize("bad", [(1, 512, 0), (-1, 512, 10), (1, 0, 10)])
+def test_no_warm_up_and_steps_before_the_first_are_refused(bad):
+    with pytest.raises(ValueError, match="warmup"):
+        learning_rate(*bad)
+
+
+def test_the_first_step_has_the_rate_of_step_1():
+    history = train_until(new_run(), epoch_of, 3)
+    rates = [learning_rate(step, 6, 8) for step in (1, 2, 3)]
+    assert [record["rate"] for record in history] == rates
+    assert [record["step"] for record in history] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("accumulate", [1, 2, 3])
+@pytest.mark.parametrize("stop", [1, 5, 8, 10])
+def test_a_resumed_run_ends_bit_for_bit_as_one_never_stopped(accumulate, stop):
+    whole = new_run(accumulate=accumulate)
+    train_until(whole, epoch_of, 14)
+    first = new_run(accumulate=accumulate)
+    train_until(first, epoch_of, stop)
+    state = copy.deepcopy(first.state_dict())
+    second = new_run(seed=1, accumulate=accumulate)
+    train_until(second, epoch_of, 3)  # a life of its own
+    second.load_state_dict(state)
+    train_until(second, epoch_of, 14)
+    assert_same_state(second, whole)
+
+
+def test_running_in_two_pieces_is_running_in_one():
+    whole = new_run()
+    train_until(whole, epoch_of, 12)
+    pieces = new_run()
+    train_until(pieces, epoch_of, 7)
+    train_until(pieces, epoch_of, 12)
+    assert_same_state(whole, pieces)
+
+
+class Drawing:
+    """A list whose every reading draws a number, as a DataLoader's does."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __iter__(self):
+        torch.rand(1)
+        return iter(self.batches)
+
+
+def test_coming_back_into_an_epoch_draws_no_random_numbers():
+    data = Drawing(list(epoch_of(0)))
+    whole = new_run()
+    train_until(whole, data, 9)
+    first = new_run()
+    train_until(first, data, 7)
+    state = first.state_dict()
+    second = new_run(1)
+    second.load_state_dict(state)
+    train_until(second, data, 9)
+    assert_same_state(second, whole)
+
+
+def test_a_finished_run_is_left_alone():
+    run = new_run()
+    train_until(run, epoch_of, 4)
+    before = copy.deepcopy(run.model.state_dict())
+    train_until(run, epoch_of, 4)
+    assert run.step == 4
+    assert torch.equal(run.model.say.weight, before["say.weight"])
+
+
+def test_a_loaded_state_is_not_touched_by_the_run_that_goes_on():
+    first, second = new_run(), new_run(1)
+    train_until(first, epoch_of, 3)
+    state = first.state_dict()
+    before = copy.deepcopy(state)
+    second.load_state_dict(state)
+    train_until(second, epoch_of, 6)
+    for key in ("exp_avg", "exp_avg_sq", "step"):
+        for i, memory in before["optimizer"]["state"].items():
+            assert torch.equal(
+                state["optimizer"]["state"][i][key], memory[key]
+            )
+    assert state["history"] == before["history"]
+
+
+# O20
+def test_accumulated_batches_are_one_step_on_all_of_them():
+    batches = list(epoch_of(0))
+    run = new_run(p_drop=0.0, accumulate=5)
+    train_until(run, batches, 1)
+
+    torch.manual_seed(0)
+    model = Tiny(p_drop=0.0)
+    adam = torch.optim.Adam(model.parameters(), lr=learning_rate(1, 6, 8))
+    pairs = [(src, *shift(tgt)) for src, tgt in batches]
+    sums = [cross_entropy(model(s, t), labels) for s, t, labels in pairs]
+    mean = sum(s for s, _ in sums) / sum(n for _, n in sums)
+    mean.backward()
+    adam.step()
+    for p, wanted in zip(
+        run.model.parameters(), model.parameters(), strict=True
+    ):
+        assert_close(p, wanted, atol=1e-12, rtol=0)
+    assert_close(run.history[0]["loss"], mean.item())
+    assert run.history[0]["tokens"] == sum(n for _, n in sums)
+
+
+def test_a_long_gradient_is_shortened_and_keeps_its_direction():
+    runs = [new_run(p_drop=0.0, clip=c) for c in (math.inf, 0.01)]
+    for run in runs:
+        train_until(run, epoch_of, 1)
+    free, short = (
+        torch.cat([p.grad.flatten() for p in run.model.parameters()])
+        for run in runs
+    )
+    assert_close(short, free * (0.01 / free.norm()), atol=1e-6, rtol=1e-3)
+    assert runs[1].history[0]["norm"] == runs[0].history[0]["norm"] > 0.01
+
+
+# O19
+def test_a_batch_of_only_padding_counts_for_nothing():
+    batches = list(epoch_of(0))
+    src, tgt = batches[0]
+    empty = (src, torch.zeros_like(tgt))
+    with_it, without = (new_run(p_drop=0.0, accumulate=n) for n in (2, 1))
+    train_until(with_it, [batches[0], empty], 1)
+    train_until(without, [batches[0]], 1)
+    assert with_it.history == without.history
+    assert train_until(new_run(), [empty], 1)[0]["loss"] == 0.0
+
+
+def test_a_gradient_that_is_no_number_reaches_no_weight():
+    run = new_run()
+    train_until(run, epoch_of, 2)
+    before = copy.deepcopy(run.model.state_dict())
+    run.loss = lambda logits, labels: (logits.sum() * math.nan, 1)
+    with pytest.raises(FloatingPointError, match=r"step 3.*nan"):
+        train_until(run, epoch_of, 3)
+    assert torch.equal(run.model.say.weight, before["say.weight"])
+    assert (run.step, len(run.history)) == (2, 2)
+
+
+def interrupted(run, at):
+    """The run after Ctrl-C came in the middle of step `at`."""
+    calls = []
+
+    def press(module, inputs, output):
+        calls.append(1)
+        if len(calls) == at:
+            signal.raise_signal(signal.SIGINT)
+
+    handle = run.model.register_forward_hook(press)
+    with pytest.raises(KeyboardInterrupt):
+        train_until(run, epoch_of, 12)
+    handle.remove()
+    return run
+
+
+def test_ctrl_c_waits_for_the_end_of_the_step():
+    whole = new_run()
+    train_until(whole, epoch_of, 12)
+    run = interrupted(new_run(), at=6)
+    assert run.step == len(run.history) == 6
+    state = copy.deepcopy(run.state_dict())
+    after = new_run(1)
+    after.load_state_dict(state)
+    train_until(after, epoch_of, 12)
+    assert_same_state(after, whole)
+    handler = signal.getsignal(signal.SIGINT)
+    assert handler is signal.default_int_handler
+
+
+def test_training_works_outside_the_main_thread():
+    run = new_run()
+    thread = threading.Thread(target=train_until, args=(run, epoch_of, 2))
+    thread.start()
+    thread.join()
+    assert run.step == 2
+
+
+@pytest.mark.bad_input
+def test_batches_that_can_be_read_only_once_are_refused():
+    with pytest.raises(ValueError, match="epoch 1 has 0 batches"):
+        train_until(new_run(), epoch_of(0), 9)
+
+
+@pytest.mark.bad_input
+def test_going_on_with_less_data_than_was_used_is_refused():
+    run = new_run()
+    train_until(run, epoch_of, 4)
+    with pytest.raises(ValueError, match="2 batches and 4 of them are used"):
+        train_until(run, partial(epoch_of, number=2), 9)
+
+
+def test_every_epoch_is_asked_for_its_batches_once_in_order():
+    asked = []
+
+    def batches(epoch):
+        asked.append(epoch)
+        return epoch_of(epoch)
+
+    train_until(new_run(), batches, 11)
+    assert asked == [0, 1, 2]
+
+
+def test_a_list_is_read_again_in_every_epoch():
+    run = new_run()
+    train_until(run, list(epoch_of(0)), 7)
+    assert (run.epoch, run.batch) == (1, 2)
+
+
+def test_the_log_holds_the_history_as_json_lines(tmp_path):
+    log = tmp_path / "log.jsonl"
+    run = new_run(log=log, after_step=lambda run: {"twice": 2 * run.step})
+    train_until(run, epoch_of, 3)
+    train_until(run, epoch_of, 5)
+    lines = log.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == run.history
+    assert [record["twice"] for record in run.history] == [2, 4, 6, 8, 10]
+
+
+def test_after_step_may_return_nothing():
+    seen = []
+    run = new_run(after_step=lambda run: seen.append(run.step))
+    train_until(run, epoch_of, 3)
+    assert seen == [1, 2, 3]
+
+
+def test_the_model_trains_again_after_an_evaluation():
+    modes = []
+    run = new_run(after_step=lambda run: run.model.eval() and {})
+    run.model.register_forward_hook(lambda m, *_: modes.append(m.training))
+    train_until(run, epoch_of, 3)
+    assert modes == [True] * 3
+
+
+def test_train_builds_a_run_of_its_parts():
+    torch.manual_seed(0)
+    model = Tiny()
+    history = train(
+        model,
+        epoch_of,
+        steps=6,
+        optimizer=torch.optim.Adam(model.parameters()),
+        schedule=partial(learning_rate, d_model=6, warmup=8),
+    )
+    assert history == train_until(new_run(), epoch_of, 6)
+
+
+def test_the_loss_falls():
+    run = new_run(p_drop=0.0)
+    run.schedule = lambda step: 0.03
+    history = train_until(run, list(epoch_of(0, 1)), 100)
+    first, last = history[:5], history[-5:]
+    assert sum(r["loss"] for r in last) < 0.5 * sum(r["loss"] for r in first)
+
+
+def test_there_is_no_bar_where_there_is_no_terminal(capsys):
+    train_until(new_run(), epoch_of, 2)
+    assert capsys.readouterr() == ("", "")
+    train_until(new_run(no_bar=False), epoch_of, 2)
+    assert "2/2" in capsys.readouterr().err
+
+
+def test_no_model_is_known_by_name():
+    import transformer_lib.training as module
+
+    ours = {"loss", "training"}
+    names = {
+        getattr(value, "__module__", "") for value in vars(module).values()
+    }
+    from_us = {n.split(".")[1] for n in names if n and "transformer_lib." in n}
+    assert from_us == ours
