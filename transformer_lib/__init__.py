@@ -13,24 +13,176 @@ from transformer_lib.attention import (
     masked_softmax,
     padding_mask,
 )
+from transformer_lib.attention_maps import (
+    draw,
+    record,
+)
+from transformer_lib.checkpoints import (
+    average,
+    load_checkpoint,
+    load_model,
+    resume,
+    save_checkpoint,
+)
+from transformer_lib.corpus import (
+    Pair,
+    read_pairs,
+    split,
+)
+from transformer_lib.decoder import (
+    Cache,
+    Decoder,
+    DecoderLayer,
+    DecoderState,
+)
+from transformer_lib.decoding import (
+    Hypothesis,
+    beam_search,
+    greedy_search,
+    length_penalty,
+)
+from transformer_lib.embedding import (
+    TokenEmbedding,
+)
+from transformer_lib.encoder import (
+    Encoder,
+    EncoderLayer,
+    Stack,
+    TransformerConfig,
+)
+from transformer_lib.feed_forward import (
+    FeedForward,
+)
+from transformer_lib.loss import (
+    cross_entropy,
+    evaluate,
+    kl_divergence,
+    perplexity,
+    squared_distance,
+)
+from transformer_lib.multi_head_attention import (
+    MultiHeadAttention,
+    merge_heads,
+    split_heads,
+)
+from transformer_lib.normalization import (
+    BatchNorm,
+    LayerNorm,
+    PostNorm,
+    PreNorm,
+)
 from transformer_lib.positional_encoding import (
     LearnedPositionalEncoding,
     NoPosition,
     SinusoidalPositionalEncoding,
     sinusoids,
 )
+from transformer_lib.residual import (
+    NoResidual,
+    Residual,
+)
+from transformer_lib.rnn import (
+    AttentionRNN,
+    ContextRNN,
+    RNNState,
+    SimpleRNN,
+)
+from transformer_lib.seq2seq import (
+    BOS,
+    EOS,
+    PAD,
+    Seq2Seq,
+    State,
+    log_prob,
+    shift,
+)
+from transformer_lib.tokenization import (
+    Tokenizer,
+    collate,
+    make_batch,
+    token_batches,
+)
+from transformer_lib.training import (
+    Training,
+    learning_rate,
+    train,
+    train_until,
+)
+from transformer_lib.transformer import (
+    Parts,
+    Transformer,
+)
 
 __all__ = [
+    "BOS",
+    "EOS",
+    "PAD",
     "AdditiveAttention",
     "Attention",
+    "AttentionRNN",
+    "BatchNorm",
     "BilinearAttention",
+    "Cache",
+    "ContextRNN",
+    "Decoder",
+    "DecoderLayer",
+    "DecoderState",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "Hypothesis",
+    "LayerNorm",
     "LearnedPositionalEncoding",
+    "MultiHeadAttention",
     "NoPosition",
+    "NoResidual",
+    "Pair",
+    "Parts",
+    "PostNorm",
+    "PreNorm",
+    "RNNState",
+    "Residual",
     "ScaledDotProductAttention",
+    "Seq2Seq",
+    "SimpleRNN",
     "SinusoidalPositionalEncoding",
+    "Stack",
+    "State",
+    "TokenEmbedding",
+    "Tokenizer",
+    "Training",
+    "Transformer",
+    "TransformerConfig",
+    "average",
+    "beam_search",
     "causal_mask",
+    "collate",
     "combine_masks",
+    "cross_entropy",
+    "draw",
+    "evaluate",
+    "greedy_search",
+    "kl_divergence",
+    "learning_rate",
+    "length_penalty",
+    "load_checkpoint",
+    "load_model",
+    "log_prob",
+    "make_batch",
     "masked_softmax",
+    "merge_heads",
     "padding_mask",
+    "perplexity",
+    "read_pairs",
+    "record",
+    "resume",
+    "save_checkpoint",
+    "shift",
     "sinusoids",
+    "split",
+    "split_heads",
+    "squared_distance",
+    "token_batches",
+    "train",
+    "train_until",
 ]
