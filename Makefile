@@ -59,14 +59,17 @@ book: $(READY) ## build the site into book/_build/html
 	@$(PY) tools/book.py
 
 check: $(READY) drift lint ## test only what changed, in under three minutes
-	@chapters="$$($(PY) tools/changed.py)"; set -e; \
-	echo "changed chapters:" $${chapters:-none}; \
-	$(PYTEST) -q tests -m "house and not lab"; \
-	for chapter in $$chapters; do \
-	  tests=tests/test_$${chapter#*_}.py; \
+	@changed="$$($(PY) tools/changed.py)"; set -e; \
+	echo "changed:" $${changed:-nothing}; \
+	$(PYTEST) -q tests/test_package.py; \
+	for what in $$changed; do \
+	  if [ $$what = house ]; then \
+	    $(PYTEST) -q tests -m "house and not lab"; continue; \
+	  fi; \
+	  tests=tests/test_$${what#*_}.py; \
 	  test ! -f $$tests || $(PYTEST) -q $$tests; \
-	  $(PYTEST) -q tests/test_perturbations.py -k $$chapter; \
-	  $(NBVAL) notebooks/$$chapter.ipynb; \
+	  $(PYTEST) -q tests/test_perturbations.py -k $$what; \
+	  $(NBVAL) notebooks/$$what.ipynb; \
 	done
 
 test: $(READY) drift lint unit shapes nbval book site ## test everything

@@ -66,6 +66,7 @@ def test_a_missing_module_is_drift(book):
         ("listing = !echo hi", "`listing = !echo hi` is not plain Python"),
         ("!ls", "`!ls` is not plain Python"),
         ("double?", "`double?` is not plain Python"),
+        ("print((1)", "'(' was never closed"),
         ("from __future__ import annotations", "first export cell"),
         ("import os\n\nhere = os.getcwd()", "E402"),
         ("def double(x):\n    return x", "F811"),

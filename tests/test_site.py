@@ -443,8 +443,7 @@ def little_book(tmp_path):
     """A copy of the book without chapters, to break; and how to build it."""
     ignore = shutil.ignore_patterns("_build", "__pycache__")
     shutil.copytree(ROOT / "book", tmp_path / "book", ignore=ignore)
-    (tmp_path / "tools").mkdir()
-    shutil.copy(ROOT / "tools" / "book.py", tmp_path / "tools")
+    shutil.copytree(ROOT / "tools", tmp_path / "tools", ignore=ignore)
     toc = "format: jb-book\nroot: book/intro\nchapters:\n{}"
     chapter = "  - file: book/references\n"
     (tmp_path / "book" / "_toc.yml").write_text(toc.format(chapter))

@@ -50,9 +50,17 @@ def adopt_text(chapter: Chapter) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("source", choices=["ipynb", "md"])
+    parser.add_argument("source", help="ipynb or md: what wins")
     parser.add_argument("chapter", help="06, attention, …")
     args = parser.parse_args()
+    if args.source not in ("ipynb", "md") or not args.chapter:
+        print(
+            "adopt: say what wins and in which chapter: "
+            "`make adopt FROM=ipynb CHAPTER=06` keeps the notebook's "
+            "sources, FROM=md the text's",
+            file=sys.stderr,
+        )
+        return 1
     action = adopt_notebook if args.source == "ipynb" else adopt_text
     try:
         for chapter in choose([args.chapter]):

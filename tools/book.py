@@ -22,7 +22,9 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parent.parent
+from chapters import ROOT, all_chapters
+from notebooks import check
+
 BOOK = ROOT / "book"
 BUILD = BOOK / "_build"
 SITE = BUILD / "html"
@@ -46,8 +48,8 @@ def problems() -> list[str]:
     """What keeps the site from being built, each with its remedy."""
     found = []
     listed = pages()
-    for chapter in sorted(ROOT.glob("notebooks/[0-9][0-9]_*.md")):
-        page = f"notebooks/{chapter.stem}"
+    for chapter in all_chapters():
+        page = f"notebooks/{chapter.md.stem}"
         if page not in listed:
             found.append(
                 f"{page}.md is not in book/_toc.yml: add `- file: {page}` "
@@ -62,11 +64,8 @@ def problems() -> list[str]:
                 f"book/_toc.yml names {page}, which does not exist: write "
                 f"it or take its line out"
             )
-        elif page.startswith("notebooks/"):
-            found.append(
-                f"{page}.ipynb is missing: run `make notebooks`, then "
-                f"`make book`"
-            )
+    for chapter in all_chapters():
+        found += filter(None, [check(chapter)])
     return found
 
 

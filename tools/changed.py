@@ -1,10 +1,11 @@
-"""Names the chapters that changed, one `NN_topic` a line.
+"""Names what changed: chapters, one `NN_topic` a line, and `house`.
 
     python tools/changed.py
 
 A chapter has changed when its text, notebook, module, tests or
 perturbations differ, committed or not, from the last commit that is also
-on origin's main branch (without an origin: from the last commit).
+on origin's main branch (without an origin: from the last commit). The
+house is what serves every chapter: tools, their tests, the project files.
 """
 
 from __future__ import annotations
@@ -36,17 +37,30 @@ def files_of(chapter: Chapter) -> set[str]:
     }
 
 
-def changed() -> list[Chapter]:
-    """The chapters that differ from what was last shared; else all."""
+def is_of_the_house(file: str) -> bool:
+    return file.startswith("tools/") or file in (
+        "Makefile",
+        "constraints.txt",
+        "pyproject.toml",
+        "notebooks/conftest.py",
+        "tests/conftest.py",
+        "tests/nbval_sanitize.cfg",
+        "tests/test_export.py",
+        "tests/test_notebooks.py",
+    )
+
+
+def changed() -> list[str]:
+    """What differs from what was last shared; all without a repository."""
     base = (git("merge-base", "HEAD", "origin/HEAD") or ["HEAD"])[0]
     differing = git("diff", "--name-only", base)
     untracked = git("ls-files", "--others", "--exclude-standard")
     if differing is None or untracked is None:
-        return all_chapters()
+        return ["house", *(c.md.stem for c in all_chapters())]
     files = {*differing, *untracked}
-    return [c for c in all_chapters() if files & files_of(c)]
+    house = ["house"] if any(map(is_of_the_house, files)) else []
+    return house + [c.md.stem for c in all_chapters() if files & files_of(c)]
 
 
 if __name__ == "__main__":
-    for chapter in changed():
-        print(chapter.md.stem)
+    print("\n".join(changed()))

@@ -20,7 +20,8 @@ LIBRARY = ROOT / "transformer_lib"
 PACKAGE = LIBRARY.name
 
 # What JupyterLab or an execution adds to a cell and no author wrote.
-VOLATILE = {"execution", "collapsed", "scrolled", "trusted", "ExecuteTime"}
+VOLATILE = {"execution", "collapsed", "scrolled", "trusted", "vscode"}
+VOLATILE |= {"ExecuteTime"}
 
 # What every notebook says of itself, and its text says in its header.
 METADATA = {
@@ -105,7 +106,11 @@ def choose(names: list[str]) -> list[Chapter]:
     chosen = []
     for name in names:
         stem = Path(name).stem
-        found = [c for c in chapters if stem in (c.number, c.topic, c.md.stem)]
+        found = [
+            c
+            for c in chapters
+            if stem.zfill(2) == c.number or stem in (c.topic, c.md.stem)
+        ]
         if not found:
             have = ", ".join(c.number for c in chapters)
             raise ChapterError(

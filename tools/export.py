@@ -41,9 +41,9 @@ def parse_cell(chapter: Chapter, position: int, source: str) -> ast.Module:
     except SyntaxError as error:
         line = source.splitlines()[(error.lineno or 1) - 1].strip()
         raise ChapterError(
-            f"{where}: `{line}` is not plain Python (a magic or a `!` "
-            f"line lives only in a notebook); move it to a cell without "
-            f"the tag `export`"
+            f"{where}: `{line}` is not plain Python ({error.msg}); what "
+            f"only a notebook understands (a magic, a `!` line) belongs in "
+            f"a cell without the tag `export`"
         ) from None
     for node in tree.body:
         if (
@@ -222,8 +222,8 @@ def main() -> int:
         if check:
             print(
                 f"export: {path.relative_to(ROOT)} is not what its chapter "
-                f"exports. Modules are generated: put the change in the "
-                f"chapter's .md, then run `{MEND}`",
+                f"exports. Modules are generated: make sure that the "
+                f"change stands in the chapter's .md, then run `{MEND}`",
                 file=sys.stderr,
             )
         else:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import enum
 import os
+import re
 import sys
 
 import nbformat
@@ -113,14 +114,18 @@ def execute(chapter: Chapter, nb: NotebookNode) -> None:
         kernel_name="python3",
         record_timing=False,
         coalesce_streams=True,
+        # Its warning about unencrypted TCP is about this machine alone.
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],
         resources={"metadata": {"path": str(NOTEBOOKS)}},
         on_cell_complete=lambda **_: bar.update(),
     )
     try:
         client.execute(env={**os.environ, "PYTHONHASHSEED": "0"})
     except CellExecutionError as error:
+        said = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
         raise ChapterError(
-            f"{chapter}: a cell fails, nothing was written:\n{error}"
+            f"{where(chapter, nb)}: this cell fails; nothing was written\n"
+            f"{said}"
         ) from None
     except DeadKernelError:
         raise ChapterError(
@@ -130,6 +135,19 @@ def execute(chapter: Chapter, nb: NotebookNode) -> None:
         bar.close()
     for cell in nb.cells:
         cell.metadata.pop("execution", None)
+
+
+def where(chapter: Chapter, nb: NotebookNode) -> str:
+    """The chapter and the line of the cell that failed last."""
+    failed = [
+        cell.source
+        for cell in nb.cells
+        if any(o.output_type == "error" for o in cell.get("outputs", []))
+    ]
+    before, found, _ = chapter.md.read_text(encoding="utf-8").partition(
+        failed[-1] if failed else "\0"
+    )
+    return f"{chapter}:{before.count(chr(10)) + 1}" if found else str(chapter)
 
 
 def save(chapter: Chapter, nb: NotebookNode) -> None:
@@ -182,7 +200,26 @@ def check(chapter: Chapter) -> str | None:
             f"{chapter}: a cell was never executed (`{silent[0]}`); "
             f"run `make notebooks CHAPTER={chapter.number}`"
         )
+    for cell in stored.cells:
+        if drawn(cell) and not alternative_text(cell):
+            return (
+                f"{chapter}: a figure has no alternative text; give the cell "
+                f"of `{cell.source.splitlines()[0]}` a `mystnb: image: alt:`, "
+                f"then run `make notebooks`"
+            )
     return None
+
+
+def drawn(cell: NotebookNode) -> bool:
+    """Whether the cell's outputs hold a picture."""
+    kinds = [k for o in cell.get("outputs", []) for k in o.get("data", {})]
+    return any(kind.startswith("image/") for kind in kinds)
+
+
+def alternative_text(cell: NotebookNode) -> str:
+    """What the cell's metadata say for readers who cannot see it."""
+    book = cell.metadata.get("mystnb") or {}
+    return (book.get("image") or {}).get("alt") or ""
 
 
 def orphans() -> list[str]:
