@@ -6,16 +6,20 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 HTML   := book/_build/html/index.html
-# Tests share their cores: idle threads wait instead of spinning.
+# Tests run side by side, one thread each: two torch processes that both
+# want every core spin against each other and slow down tenfold.
+JOBS   ?= 2
 export OMP_WAIT_POLICY := PASSIVE
 export PYTHONUTF8 := 1
 # A script of ours finds its neighbours; the notebooks find their style.
 PYTEST := $(PY) -m pytest
+BESIDE := OMP_NUM_THREADS=1 $(PYTEST) -n $(JOBS) --dist loadgroup
 NBVAL  := $(PYTEST) -q --nbval --nbval-current-env \
           --nbval-kernel-startup-timeout 180 --nbval-cell-timeout 600 \
           --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help setup export notebooks adopt format check book test lab clean \
         drift lint unit shapes nbval site
 
@@ -88,15 +92,15 @@ lint: $(READY)
 	       exit 1; }
 
 unit: $(READY)
-	$(PYTEST) -q tests -m "not site"
+	$(BESIDE) -q tests -m "not site"
 
 shapes: $(READY)
-	$(PYTEST) -q tests -m \
+	$(BESIDE) -q tests -m \
 	  "not (site or lab or house or perturbation or bad_input)" \
 	  --jaxtyping-packages=transformer_lib,beartype.beartype
 
 nbval: $(READY)
-	$(NBVAL) notebooks
+	OMP_NUM_THREADS=1 $(NBVAL) -n $(JOBS) --dist loadfile notebooks
 
 site: $(READY) $(HTML)
 	$(PY) tools/browser.py

@@ -71,6 +71,9 @@ def batches(epoch):
         yield batch([s for s in drawn if s not in forbidden][:64])
 
 
+pytestmark = pytest.mark.xdist_group("systems")  # each is trained once
+
+
 @pytest.fixture(scope="module", params=SYSTEMS)
 def trained(request):
     make, steps, rate = SYSTEMS[request.param]
