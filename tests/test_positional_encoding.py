@@ -326,7 +326,9 @@ def test_an_odd_width_is_refused_by_its_name(make, d_model):
 @pytest.mark.bad_input
 @pytest.mark.parametrize("d_model", [0, -2])
 def test_a_width_below_two_is_refused(d_model):
-    with pytest.raises(ValueError, match=f"got {d_model}"):
+    with pytest.raises(
+        ValueError, match=f"d_model must be at least 2, got {d_model}"
+    ):
         sinusoids(3, d_model)
 
 
@@ -371,9 +373,48 @@ def test_a_wrong_shape_is_refused_even_if_it_would_broadcast(encoding, shape):
 
 @pytest.mark.bad_input
 @WITH_TABLE
-def test_token_ids_are_refused(encoding):
+@pytest.mark.parametrize(
+    ("shape", "hint"),
+    [
+        ((1, 2, 3), "d_model of the embeddings"),
+        ((2, 4), "add the batch axis"),
+        ((4,), "three axes"),
+        ((1, 2, 2, 4), "three axes"),
+    ],
+)
+def test_a_wrong_shape_gets_the_hint_that_mends_it(encoding, shape, hint):
+    with pytest.raises(ValueError, match=hint):
+        encoding(torch.zeros(shape))
+
+
+@pytest.mark.bad_input
+@WITH_TABLE
+@pytest.mark.parametrize("shape", [(2, 3), (1, 2, 4)])
+def test_token_ids_are_refused_as_ids_whatever_their_shape(encoding, shape):
     with pytest.raises(TypeError, match="embeddings, not token ids"):
-        encoding(torch.zeros(1, 2, 4, dtype=torch.long))
+        encoding(torch.zeros(shape, dtype=torch.long))
+
+
+@pytest.mark.bad_input
+@EACH
+@pytest.mark.parametrize("start", [2.0, "2", None])
+def test_a_start_that_is_no_whole_number_is_refused(encoding, start):
+    with pytest.raises(TypeError, match="start must be a whole number"):
+        encoding(torch.zeros(1, 2, 4), start)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("dtype", [torch.long, torch.bool, torch.complex64])
+def test_a_table_of_whole_numbers_is_refused(dtype):
+    with pytest.raises(TypeError, match=f"floating-point type, got {dtype}"):
+        sinusoids(3, 4, dtype=dtype)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(("d_model", "max_len"), [(4, -4), (-4, 4), (0, 4)])
+def test_a_learned_table_of_no_size_is_refused(d_model, max_len):
+    with pytest.raises(ValueError, match="max_len ≥ 0 and d_model ≥ 1"):
+        LearnedPositionalEncoding(d_model, max_len)
 
 
 @pytest.mark.bad_input

@@ -26,8 +26,9 @@ def frequencies(d_model: int) -> Float[Tensor, " pairs"]:
     See :eq:`pe`. Raises ValueError unless d_model is 2, 4, 6, ….
     """
     if d_model < 2 or d_model % 2:
+        rule = "even" if d_model % 2 else "at least 2"
         raise ValueError(
-            f"d_model must be even, got {d_model}: every frequency takes "
+            f"d_model must be {rule}, got {d_model}: every frequency takes "
             f"a sine and a cosine, so use 2, 4, 6, …"
         )
     even = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
@@ -45,15 +46,18 @@ def sinusoids(
 
     Vaswani et al. 2017, §3.5; :eq:`pe`. Computed in float64 and cast last;
     dtype and device default to torch's. Raises ValueError for an odd
-    d_model and a negative n.
+    d_model and a negative n, TypeError for a dtype of integers.
     """
     if n < 0:
         raise ValueError(f"n must be at least 0 positions, got {n}")
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    if not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a floating-point type, got {dtype}")
     pos = torch.arange(n, dtype=torch.float64, device="cpu")
     angles = pos[:, None] * frequencies(d_model)
     table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
     # The dtype first: not every accelerator has float64.
-    table = table.to(torch.get_default_dtype() if dtype is None else dtype)
+    table = table.to(dtype)
     return table.to(torch.get_default_device() if device is None else device)
 
 
@@ -62,13 +66,17 @@ def _rows(
 ) -> Float[Tensor, "T D"]:
     """The rows of `table` for T tokens that follow `start` others."""
     max_len, d_model = table.shape
-    if x.dim() != 3 or x.size(2) != d_model:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)}, expected (B, T, {d_model}): "
-            f"build the encoding with the d_model of the embeddings"
-        )
     if not x.is_floating_point():
         raise TypeError(f"x is {x.dtype}: pass embeddings, not token ids")
+    if x.dim() != 3 or x.size(2) != d_model:
+        hint = "build the encoding with the d_model of the embeddings"
+        if x.dim() == 2:
+            hint = "add the batch axis, as in x[None]"
+        elif x.dim() != 3:
+            hint = "x takes three axes, batch, tokens and features"
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}, expected (B, T, {d_model}): {hint}"
+        )
     _check_start(start)
     end = start + x.size(1)
     if end > max_len:
@@ -80,6 +88,8 @@ def _rows(
 
 
 def _check_start(start: int) -> None:
+    if not hasattr(start, "__index__"):
+        raise TypeError(f"start must be a whole number, got {start!r}")
     if start < 0:
         raise ValueError(
             f"start must be at least 0, got {start}: it is the number of "
@@ -93,7 +103,8 @@ class SinusoidalPositionalEncoding(nn.Module):
     Vaswani et al. 2017, §3.5; derived in :eq:`pe`. `start` is the number
     of positions already read. The result has the dtype of x. Raises
     ValueError for an odd d_model, a sequence longer than max_len, a
-    negative start and a width other than d_model.
+    negative start and a width other than d_model; TypeError for token ids
+    and a start that is no whole number.
     """
 
     def __init__(self, d_model: int, max_len: int = 4096):
@@ -122,12 +133,18 @@ class LearnedPositionalEncoding(nn.Module):
     Gehring et al. 2017; gradient in :eq:`learned-gradient`. Starts with
     entries of variance ½, the size of :eq:`pe-norm`. `start` is the number
     of positions already read. The result has the dtype of x. Raises
-    ValueError for a sequence longer than max_len, a negative start and a
-    width other than d_model.
+    ValueError for a negative size, a sequence longer than max_len, a
+    negative start and a width other than d_model; TypeError for token ids
+    and a start that is no whole number.
     """
 
     def __init__(self, d_model: int, max_len: int):
         super().__init__()
+        if d_model < 1 or max_len < 0:
+            raise ValueError(
+                f"a table of max_len {max_len} rows and d_model {d_model} "
+                f"columns: use max_len ≥ 0 and d_model ≥ 1"
+            )
         self.table = nn.Parameter(torch.empty(max_len, d_model))
         self.reset_parameters()
 
@@ -141,7 +158,10 @@ class LearnedPositionalEncoding(nn.Module):
 
 
 class NoPosition(nn.Module):
-    """Returns x as it is: the ablation. Raises ValueError for start < 0."""
+    """Returns x as it is: the ablation.
+
+    Raises ValueError for start < 0, TypeError if it is no whole number.
+    """
 
     def forward(
         self, x: Float[Tensor, "B T D"], start: int = 0
