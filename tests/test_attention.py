@@ -28,8 +28,8 @@ from transformer_lib.attention import (
 
 KINDS = {
     "scaled": ScaledDotProductAttention,
-    "bilinear": lambda p_drop=0.0: BilinearAttention(4, 4, p_drop),
-    "additive": lambda p_drop=0.0: AdditiveAttention(4, 4, 5, p_drop),
+    "bilinear": lambda p_drop=0.0: BilinearAttention(4, 4, p_drop=p_drop),
+    "additive": lambda p_drop=0.0: AdditiveAttention(4, 4, 5, p_drop=p_drop),
 }
 
 
@@ -606,19 +606,88 @@ def test_only_axes_that_are_equal_or_one_fit(shape, fits):
 @pytest.mark.bad_input
 @pytest.mark.parametrize(
     "shapes",
-    [[(2, 1, 4), (4, 4)], [(1, 4, 4), (1, 3, 4)], [(2, 1, 1), (1, 4, 4)]],
+    [
+        [(2, 1, 4), (4, 4)],
+        [(2, 1, 5), (5, 5)],
+        [(1, 4, 4), (1, 3, 4)],
+        [(2, 1, 1), (1, 4, 4)],
+    ],
     ids=str,
 )
 def test_masks_that_fit_no_common_scores_do_not_combine(shapes):
     masks = [torch.ones(shape, dtype=torch.bool) for shape in shapes]
-    with pytest.raises(ValueError, match="mask of shape"):
+    with pytest.raises(ValueError, match="fit no common scores") as error:
         combine_masks(*masks)
+    for shape in shapes:
+        assert str(shape) in str(error.value)
 
 
 @pytest.mark.bad_input
 def test_masks_of_numbers_do_not_combine():
     with pytest.raises(TypeError, match="bool"):
         combine_masks(torch.ones(1, 3, 3, dtype=torch.int64))
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("mask", [[[True, False]], 1, "all"], ids=str)
+def test_what_is_no_tensor_is_refused_as_a_mask(make, mask):
+    q, k, v = qkv()
+    for call in (
+        lambda: combine_masks(None, mask),
+        lambda: masked_softmax(torch.zeros(1, 2), mask),
+        lambda: make().double()(q, k, v, mask),
+    ):
+        with pytest.raises(TypeError, match=type(mask).__name__):
+            call()
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("given_mask", "wanted", "hint"),
+    [
+        (causal_mask(2), (2, 2, 5), r"causal_mask\(T, start\) for cached"),
+        (causal_mask(4), (2, 3, 4, 4), r"mask\.unsqueeze\(1\) for heads"),
+    ],
+    ids=["cache", "heads"],
+)
+def test_the_refusal_of_a_mask_says_what_mends_it(given_mask, wanted, hint):
+    with pytest.raises(ValueError, match=hint):
+        check_mask(given_mask, wanted)
+
+
+def test_what_the_refusal_says_mends_the_mask():
+    check_mask(causal_mask(2, start=3), (2, 2, 5))
+    check_mask(causal_mask(4).unsqueeze(1), (2, 3, 4, 4))
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("which", range(3), ids=["q", "k", "v"])
+def test_a_single_vector_is_refused_by_shape(make, which):
+    inputs = list(qkv(T=1, S=1))
+    inputs[which] = inputs[which][0]
+    with pytest.raises(ValueError, match="two axes or more"):
+        make().double()(*inputs)
+    if which < 2:
+        with pytest.raises(ValueError, match="two axes or more"):
+            make().double().weights(*inputs[:2])
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3, 4)], ids=str)
+def test_padding_mask_refuses_ids_that_are_no_batch(shape):
+    with pytest.raises(ValueError, match=r"\(B, S\)") as error:
+        padding_mask(torch.ones(shape, dtype=torch.long), 0)
+    assert str(shape) in str(error.value)
+
+
+@pytest.mark.bad_input
+def test_a_width_is_not_taken_for_a_probability():
+    with pytest.raises(ValueError, match="64: a probability, no width"):
+        ScaledDotProductAttention(64)
+    with pytest.raises(TypeError, match="positional"):
+        BilinearAttention(64, 64, 8)
+    with pytest.raises(TypeError, match="positional"):
+        AdditiveAttention(64, 64, 64, 8)
 
 
 @pytest.mark.bad_input

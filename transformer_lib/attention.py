@@ -62,32 +62,43 @@ def masked_softmax(
     return scores.softmax(dim=-1).masked_fill(empty, 0.0)
 
 
+def _mask_shape(mask: Tensor) -> tuple[int, ...]:
+    """True = may attend: its shape; TypeError if it is no boolean tensor."""
+    kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+    if kind != torch.bool:
+        raise TypeError(
+            f"a mask of {kind}, but True = may attend asks for a tensor of "
+            "torch.bool: mask.bool() if 1 means keep, mask == 0 if 0 does"
+        )
+    return tuple(mask.shape)
+
+
+def _fits(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    if len(given) != len(wanted) or given[-1:] != wanted[-1:]:
+        return False
+    return all(m in (1, s) for m, s in zip(given, wanted, strict=True))
+
+
 def check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
     """True = may attend: refuses a mask unfit for scores of this shape.
 
     Raises TypeError unless it is boolean, and ValueError unless it has the
     scores' axes, each of them equal or 1, the last (the keys) equal.
     """
-    if mask.dtype != torch.bool:
-        raise TypeError(
-            f"a mask of {mask.dtype}, but True = may attend asks for "
-            "torch.bool: mask.bool() if 1 means keep, mask == 0 if 0 does"
-        )
-    given, wanted = tuple(mask.shape), tuple(shape)
-    if (
-        len(given) != len(wanted)
-        or given[-1:] != wanted[-1:]
-        or any(m not in (1, s) for m, s in zip(given, wanted, strict=True))
-    ):
+    given, wanted = _mask_shape(mask), tuple(shape)
+    if not _fits(given, wanted):
         raise ValueError(
             f"a mask of shape {given} for scores of shape {wanted}: give it "
             "as many axes and as many keys (the last axis), and every other "
-            "axis the same size or 1; unsqueeze adds an axis"
+            "axis the same size or 1 (an axis too few: mask.unsqueeze(1) for "
+            "heads; keys too few: causal_mask(T, start) for cached keys)"
         )
 
 
 def padding_mask(ids: Int[Tensor, "B S"], pad: int) -> Bool[Tensor, "B 1 S"]:
     """True = may attend: every key that is not the padding id."""
+    if ids.dim() != 2:
+        raise ValueError(f"ids of shape {tuple(ids.shape)}, but asks (B, S)")
     return (ids != pad).unsqueeze(-2)
 
 
@@ -100,10 +111,7 @@ def causal_mask(
     so a cache of ``start`` earlier keys is seen in full by every query.
     """
     if T < 0 or start < 0:
-        raise ValueError(
-            f"a causal mask of {T} queries from position {start}: neither "
-            "may be negative; start counts the keys that are cached"
-        )
+        raise ValueError(f"causal_mask({T}, {start}): neither may be negative")
     allowed = torch.ones(1, T, start + T, dtype=torch.bool, device=device)
     return allowed.tril(diagonal=start)
 
@@ -111,24 +119,25 @@ def causal_mask(
 def combine_masks(*masks: Mask) -> Mask:
     """True = may attend: the pairs that every mask allows; None allows all.
 
-    Raises as ``check_mask`` does for masks that fit no common scores.
+    Raises TypeError unless all are boolean, and ValueError if they fit no
+    common scores, as ``check_mask`` understands it.
     """
     given = [mask for mask in masks if mask is not None]
-    axes = zip(*(mask.shape for mask in given), strict=False)
+    shapes = [_mask_shape(mask) for mask in given]
+    axes = zip(*shapes, strict=False)
     wanted = tuple(max(axis, key=lambda n: (n != 1, n)) for axis in axes)
-    for mask in given:
-        check_mask(mask, wanted)
+    if not all(_fits(shape, wanted) for shape in shapes):
+        raise ValueError(f"these masks fit no common scores: shapes {shapes}")
     return functools.reduce(torch.logical_and, given) if given else None
 
 
 def check_qkv(q: Tensor, k: Tensor, v: Tensor) -> None:
     """Raises ValueError unless leading axes and k's and v's lengths agree."""
+    given = f"q, k, v of shapes {[tuple(x.shape) for x in (q, k, v)]}"
+    if min(q.dim(), k.dim(), v.dim()) < 2:
+        raise ValueError(f"{given}: each needs two axes or more")
     if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
-        raise ValueError(
-            f"q, k, v of shapes {tuple(q.shape)}, {tuple(k.shape)}, "
-            f"{tuple(v.shape)}: all axes but the last two must be the same; "
-            "expand a batch of 1"
-        )
+        raise ValueError(f"{given}: leading axes differ, expand any of 1")
     if k.size(-2) != v.size(-2):
         raise ValueError(
             f"{k.size(-2)} keys and {v.size(-2)} values: every key needs "
@@ -154,6 +163,8 @@ class Attention(nn.Module, ABC):
 
     def __init__(self, p_drop: float = 0.0):
         super().__init__()
+        if not 0 <= p_drop <= 1:
+            raise ValueError(f"p_drop = {p_drop}: a probability, no width")
         self.dropout = nn.Dropout(p_drop)
 
     @abstractmethod
@@ -202,8 +213,8 @@ class BilinearAttention(Attention):
     variance 1 start with scores of variance 1.
     """
 
-    def __init__(self, d_q: int, d_k: int, p_drop: float = 0.0):
-        super().__init__(p_drop)
+    def __init__(self, d_q: int, d_k: int, *, p_drop: float = 0.0):
+        super().__init__(p_drop=p_drop)
         self.w = nn.Parameter(torch.randn(d_q, d_k) / math.sqrt(d_q * d_k))
 
     def scores(self, q: Queries, k: Keys) -> Pairs:
@@ -219,8 +230,10 @@ class AdditiveAttention(Attention):
     1/√d_attn: q and k of variance 1 start with scores of variance below 1.
     """
 
-    def __init__(self, d_q: int, d_k: int, d_attn: int, p_drop: float = 0.0):
-        super().__init__(p_drop)
+    def __init__(
+        self, d_q: int, d_k: int, d_attn: int, *, p_drop: float = 0.0
+    ):
+        super().__init__(p_drop=p_drop)
         self.w_q = nn.Parameter(torch.randn(d_q, d_attn) / math.sqrt(2 * d_q))
         self.w_k = nn.Parameter(torch.randn(d_k, d_attn) / math.sqrt(2 * d_k))
         self.w = nn.Parameter(torch.randn(d_attn, 1) / math.sqrt(d_attn))
