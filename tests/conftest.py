@@ -1,4 +1,4 @@
-"""What tests of the house share: a small book of its own to break."""
+"""What tests share: float64, and a small book of their own to break."""
 
 import os
 import shutil
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -82,6 +83,15 @@ def quadruple(x):
 quadruple(3)
 ```
 """
+
+
+@pytest.fixture
+def in_float64():
+    """Seeded, and every new tensor in double precision."""
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
 class Book:

@@ -1,5 +1,6 @@
 """What is recorded is what the model computes; what is drawn says so."""
 
+import copy
 import io
 
 import matplotlib
@@ -194,6 +195,58 @@ def test_one_recording_in_another_sees_the_same():
     assert parts_of(model) == before
 
 
+@pytest.mark.parametrize("make", [transformer, rnn])
+def test_recordings_may_end_in_any_order(make):
+    model = make()
+    before = parts_of(model)
+    first, second, third = (record(model) for _ in range(3))
+    first.__enter__()
+    maps = second.__enter__()
+    others = third.__enter__()
+    first.__exit__(None, None, None)
+    third.__exit__(None, None, None)
+    model(SRC, TGT)
+    assert maps
+    assert not others
+    second.__exit__(None, None, None)
+    assert parts_of(model) == before
+
+
+@pytest.mark.parametrize("make", [transformer, rnn])
+def test_a_copy_made_while_looking_is_a_plain_model(make):
+    model = make()
+    plain = [(name, type(part)) for name, part in model.named_modules()]
+    with record(model) as maps, record(model):
+        twin = copy.deepcopy(model)
+        seen = twin(SRC, TGT)
+        assert not maps
+    assert [(n, type(part)) for n, part in twin.named_modules()] == plain
+    assert torch.equal(seen, model(SRC, TGT))
+    for mine, its in zip(model.parameters(), twin.parameters(), strict=True):
+        assert mine is not its
+
+
+def test_parameters_keep_their_names_and_can_be_loaded_while_looking():
+    model, state = rnn(), rnn().state_dict()
+    state["attention.w"] += 1
+    with record(model), record(model):
+        assert list(model.state_dict()) == list(state)
+        model.load_state_dict(state)
+    assert torch.equal(model.attention.w, state["attention.w"])
+
+
+def test_looking_leaves_training_and_evaluation_to_the_model():
+    mha = MultiHeadAttention(8, 2, attention=ScaledDotProductAttention(0.5))
+    attention = mha.attention.eval()
+    with record(mha), record(mha):
+        assert not attention.training
+        mha.train()
+        assert attention.training
+        mha.eval()
+        assert not attention.training
+    assert not attention.training
+
+
 def test_an_attention_shared_by_two_layers_has_a_map_in_each():
     shared = ScaledDotProductAttention()
     model = transformer(
@@ -320,6 +373,34 @@ def test_a_figure_is_returned_and_not_shown(drawn, monkeypatch):  # O37
     fig = drawn(WEIGHTS.requires_grad_(), "xy", "abc")
     assert isinstance(fig, matplotlib.figure.Figure)
     assert fig.get_size_inches()[0] <= 7.5
+
+
+def test_a_figure_of_many_queries_stays_drawable(drawn):
+    tall = draw(torch.rand(150, 1), ["x"] * 150, "a").get_size_inches()[1]
+    assert tall < 22
+
+
+def test_a_lone_surrogate_is_written_as_its_number(drawn):
+    ax, *_ = drawn(WEIGHTS, ["\ud83d", "y"], ["a", "\udc80", "é"]).axes
+    assert ticks(ax.yaxis) == [(0, "\\ud83d"), (1, "y")]
+    assert ticks(ax.xaxis) == [(0, "a"), (1, "\\udc80"), (2, "é")]
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("shape", "across", "message"),
+    [
+        ((0, 2, 3), 4, "0 heads"),
+        ((1, 0, 3), 4, "0 queries"),
+        ((2, 0), 4, "0 keys"),
+        ((2, 3), 0, "across=0"),
+        ((2, 3), -1, "across=-1"),
+    ],
+)
+def test_a_picture_of_nothing_is_refused(shape, across, message):
+    weights = torch.ones(shape)
+    with pytest.raises(ValueError, match=message):
+        draw(weights, "x" * shape[-2], "a" * shape[-1], across)
 
 
 @pytest.mark.bad_input

@@ -377,6 +377,108 @@ def test_checkpoints_of_different_models_have_no_average(tmp_path):
         average([])
 
 
+@pytest.mark.bad_input
+def test_checkpoints_of_different_precision_have_no_average(tmp_path):
+    save_checkpoint(tmp_path / "a", Tied(dtype=torch.float64))
+    save_checkpoint(tmp_path / "b", Tied(dtype=torch.float16))
+    with pytest.raises(ValueError, match=r"b has .*float16.*float64"):
+        average([tmp_path / "a", tmp_path / "b"])
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_a_run_with_another_optimizer_is_not_resumed(saved, optimizer):
+    path, _ = saved
+    other = new_run(1, optimizer)
+    before = copy.deepcopy(other.state_dict())
+    with pytest.raises(ValueError, match=r"Adam\b.*(AdamW|SGD)"):
+        resume(path, other)
+    assert same(other.state_dict(), before)
+
+
+@pytest.mark.bad_input
+def test_a_model_without_memory_is_not_loaded_into(saved):
+    path, _ = saved
+    with torch.device("meta"):
+        model = Tied()
+    with pytest.raises(ValueError, match="to_empty"):
+        load_model(path, model)
+    adam = torch.optim.Adam(model.parameters())
+    with pytest.raises(ValueError, match="to_empty"):
+        resume(path, Training(model, adam, lambda step: 0.02))
+    model.to_empty(device="cpu")
+    assert load_model(path, model) == CONFIG
+    assert same(model.state_dict(), load_checkpoint(path)[1]["model"])
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"a": {"b": torch.ones(2)}, "a/b": torch.zeros(2)},
+        {"a/b": torch.zeros(2), "a": {"b": torch.ones(2)}},
+        {"1": torch.ones(2), 1: torch.zeros(2)},
+        {"a": [torch.ones(2)], "a/0": torch.zeros(2), "a/0'": torch.ones(1)},
+        {"": torch.ones(2), None: torch.zeros(1), "None": torch.ones(1)},
+        {0.5: 1, True: 2, None: 3, -1: 4},
+    ],
+)
+def test_keys_that_look_alike_lose_no_tensor(tmp_path, config):
+    save_checkpoint(tmp_path / "a", Tied(), config)
+    assert same(load_checkpoint(tmp_path / "a")[0], config)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("key", [(1, 2), b"x", frozenset(), Path("x")])
+def test_keys_that_json_lacks_leave_the_old_file_alone(saved, key):
+    path, run = saved
+    before = path.read_bytes()
+    with pytest.raises(TypeError, match=r"config/deep.* a key"):
+        save_checkpoint(path, run, {"deep": {key: 3}})
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+DEEP = 100_000
+FORGED = {
+    "deep": "[" * DEEP + "]" * DEEP,
+    "list": "[null, []]",
+    "number": "[null, 5]",
+    "text": '[null, "model"]',
+    "nothing": "[null, {}]",
+    "list for model": '[null, {"model": [{"$tensor": "w"}]}]',
+    "tensor for model": '[null, {"model": {"$tensor": "w"}}]',
+    "number for a tensor": '[null, {"model": {"w": 1}}]',
+}
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("only", ["", "model"])
+@pytest.mark.parametrize("header", FORGED.values(), ids=FORGED)
+def test_a_forged_header_is_refused_by_name(tmp_path, header, only):
+    path = tmp_path / "forged"
+    save_file({"w": torch.ones(3)}, path, {checkpoints._KEY: header})
+    with pytest.raises(ValueError, match="forged is not a checkpoint"):
+        load_checkpoint(path, only)
+
+
+@pytest.mark.bad_input
+def test_a_run_with_a_part_missing_is_not_resumed(tmp_path):
+    run = new_run()
+    state = {**run.state_dict()}
+    del state["place"]
+    run.state_dict = lambda: state
+    save_checkpoint(tmp_path / "part", run)
+    with pytest.raises(ValueError, match=r"part holds .*place"):
+        resume(tmp_path / "part", new_run(1))
+
+
+@pytest.mark.bad_input
+def test_a_folder_is_refused_by_name(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ValueError, match="folder is not a checkpoint"):
+        load_checkpoint(tmp_path / "folder")
+
+
 def test_the_same_run_gives_the_same_file(saved):
     path, run = saved
     before = path.read_bytes()

@@ -72,7 +72,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_sentence(write):
     assert read_pairs(path, source=0, target=1)[0].source == "Hi."
 
 
-@pytest.mark.parametrize("character", ["\u2028", "\x85", "\x0b", "\x1c", "\r"])
+@pytest.mark.parametrize("character", ["\u2028", "\x85", "\x0b", "\x1c"])
 def test_only_a_newline_ends_a_line(write, character):
     text = f"one{character}two"
     path = write(f"{text}\tx\n".encode())
@@ -94,6 +94,23 @@ def test_what_was_written_is_read_character_for_character(
     text = "".join(f"{x}\t{y}\n" for x, y in rows)
     path.write_bytes(text.encode())
     assert read_pairs(path, source=0, target=1) == rows
+
+
+@pytest.mark.bad_input
+def test_a_carriage_return_inside_a_line_is_odd(write):
+    path = write(b"Go.\tVa.\rHi.\tSalut.\r")  # no newline: one line
+    with pytest.raises(ValueError, match="line 1: a carriage return"):
+        read_pairs(path, source=0, target=1)
+    odd = {}
+    path = write(b"Go.\tVa.\r\nHi.\rHi!\tSalut.\r\n")
+    assert read_pairs(path, source=0, target=1, odd=odd) == [("Go.", "Va.")]
+    assert list(odd) == [2]
+
+
+def test_only_the_first_line_may_have_a_byte_order_mark(write):
+    path = write("\ufeffGo.\tVa.\n\ufeffHi.\tSalut.\n".encode())
+    sources = [p.source for p in read_pairs(path, source=0, target=1)]
+    assert sources == ["Go.", "\ufeffHi."]
 
 
 SPOILT = (
@@ -195,7 +212,25 @@ def test_a_damaged_archive_is_refused_by_name(tmp_path):
     content = bytearray(path.read_bytes())
     content[200:260] = bytes(60)
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"no whole \.zip"):
+    with pytest.raises(ValueError, match=r"no \.zip we can"):
+        read_pairs(path, source=0, target=1)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("at_local", "at_central", "value", "said"),
+    [(6, 8, 1, "encrypted"), (8, 10, 97, "compression")],
+    ids=["encrypted", "unknown compression"],
+)
+def test_an_archive_that_cannot_be_opened_is_refused_by_name(
+    tmp_path, at_local, at_central, value, said
+):
+    path = archive(tmp_path / "corpus.zip", a_dot_txt=b"Hi.\tSalut.\n")
+    content = bytearray(path.read_bytes())
+    content[at_local] = value
+    content[content.index(b"PK\x01\x02") + at_central] = value
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"corpus\.zip is no .*{said}"):
         read_pairs(path, source=0, target=1)
 
 

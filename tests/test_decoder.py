@@ -18,12 +18,7 @@ ORDERS = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True)
-def in_float64():
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("in_float64")
 
 
 def make_layer(around=PostNorm, p_drop=0.0):
@@ -234,6 +229,42 @@ def test_gradients_through_the_cache_equal_those_of_one_pass():
         assert_close(one, other, rtol=1e-9, atol=1e-11)
 
 
+def test_queries_alone_may_be_trained_through_the_cache():
+    decoder, (x, memory, real) = make_decoder(), inputs()
+    for name, p in decoder.named_parameters():
+        p.requires_grad_(name.endswith("self_attention.w_q.weight"))
+    # The first layer's keys and values need no gradient, its queries do.
+    own = decoder.layers[0].self_attention.w_q.weight
+    one = decoder(x, memory, causal_mask(T), real)
+    expected = torch.autograd.grad(one.square().sum(), own)
+    for ahead in (0, 3):  # so many tokens are read without autograd first
+        state, rows = decoder.start(memory, real), []
+        for t in range(T):
+            with torch.set_grad_enabled(t >= ahead):
+                y, state = decoder.extend(x[:, t : t + 1], state)
+            rows.append(y)
+        with torch.no_grad():  # memory that autograd keeps is not written
+            decoder.extend(x[:, -1:], state)
+        loss = torch.cat(rows[ahead:], 1).square().sum()
+        given = torch.autograd.grad(loss, own)
+        if ahead == 0:
+            assert_close(given, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_a_state_made_in_inference_mode_is_continued_outside():
+    decoder, (x, memory, real) = make_decoder(), inputs()
+    with torch.no_grad():
+        expected = decoder(x, memory, causal_mask(T), real)
+    with torch.inference_mode():
+        state = decoder.start(memory, real)
+        for t in range(3):
+            _, state = decoder.extend(x[:, t : t + 1], state)
+    with torch.no_grad():
+        for t in range(3, T):
+            y, state = decoder.extend(x[:, t : t + 1], state)
+            assert_close(y[:, 0], expected[:, t], rtol=0, atol=1e-12)
+
+
 @torch.no_grad()
 def test_an_old_state_may_be_continued_again_and_again():
     decoder = make_decoder()
@@ -309,6 +340,25 @@ def test_a_memory_without_mask_is_read_in_full():
     state = decoder.start(memory).select(torch.tensor([0, 1]))
     y, _ = decoder.extend(x, state)
     assert_close(y, full, rtol=0, atol=1e-12)
+
+
+def test_one_mask_for_all_memories_is_selected_with_their_rows():
+    decoder, (x, memory, _) = make_decoder(), inputs(B=3)
+    shared = torch.tensor([[[True, True, True, False]]])
+    rows = torch.tensor([2, 0, 2, 1])
+    with torch.no_grad():
+        expected = decoder(x, memory, causal_mask(T), shared)[rows]
+        _, state = decoder.extend(x[:, :3], decoder.start(memory, shared))
+        given, _ = decoder.extend(x[rows, 3:], state.select(rows))
+    assert_close(given, expected[:, 3:], rtol=0, atol=1e-12)
+
+
+@pytest.mark.bad_input
+def test_a_mask_of_another_batch_is_refused_at_the_start():
+    decoder, (_, memory, real) = make_decoder(), inputs(B=3)
+    for wrong in (real[:2], real[:, :, 1:], real[:, 0]):
+        with pytest.raises(ValueError, match="a mask of shape"):
+            decoder.start(memory, wrong)
 
 
 def test_memory_of_another_width_is_read():

@@ -566,6 +566,32 @@ def test_what_no_search_can_do_is_refused_by_name(wrong):
 
 
 @pytest.mark.bad_input
+def test_an_alpha_whose_penalty_is_no_float_is_refused():
+    with pytest.raises(ValueError, match=r"alpha is 10000.0: .* 3 tokens"):
+        length_penalty(3, 1e4)
+    with pytest.raises(ValueError, match=r"alpha is 10000.0: .* 9 tokens"):
+        beam_search(Table(ROW0), SRC, max_len=9, alpha=1e4)
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("name", ["bos", "eos", "pad"])
+@pytest.mark.parametrize("mark", [-1, 5])
+def test_a_mark_outside_the_vocabulary_is_refused(name, mark):
+    message = f"{name} is {mark}, expected 0 to 4, .*trained with"
+    with pytest.raises(ValueError, match=message):
+        beam_search(Table(ROW0), SRC, max_len=3, **{name: mark})
+    with pytest.raises(ValueError, match=message):
+        greedy_search(Table(ROW0), SRC, 3, **{name: mark})
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("eos", [BOS, PAD])
+def test_an_eos_that_is_never_written_is_refused(eos):
+    with pytest.raises(ValueError, match=f"eos={eos} is never written"):
+        beam_search(Table(ROW0), SRC, max_len=3, eos=eos)
+
+
+@pytest.mark.bad_input
 def test_logits_that_are_no_numbers_stop_the_search():
     for row in ({}, {"P": 1.0}):
         with pytest.raises(FloatingPointError, match="logits"):

@@ -19,12 +19,7 @@ ORDERS = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True)
-def in_float64():
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("in_float64")
 
 
 def make_layer(around=PostNorm, p_drop=0.0, bias=False):

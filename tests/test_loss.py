@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 from torch.testing import assert_close
 
 from transformer_lib.loss import (
@@ -18,22 +17,9 @@ from transformer_lib.loss import (
 )
 from transformer_lib.seq2seq import shift
 
+from tiny import Tiny
+
 F64 = torch.float64
-
-
-class Tiny(nn.Module):
-    """Logits from the source's mean and the word just read."""
-
-    def __init__(self, p_drop=0.0):
-        super().__init__()
-        self.read = nn.Embedding(11, 6, dtype=F64)
-        self.drop = nn.Dropout(p_drop)
-        self.say = nn.Linear(6, 11, dtype=F64)
-
-    def forward(self, src, tgt_in):
-        real = (src != 0)[..., None]
-        mean = (self.read(src) * real).sum(1) / real.sum(1)
-        return self.say(self.drop(self.read(tgt_in) + mean[:, None]))
 
 
 @pytest.fixture
@@ -233,6 +219,21 @@ def test_half_precision_is_summed_in_float32():
     assert_close(total.item() / count.item(), math.log(11), rtol=1e-4, atol=0)
 
 
+def test_labels_may_be_int32():
+    labels = torch.tensor([[1, 2, 0]], dtype=torch.int32)
+    logits = random_logits(1, 3, 11)
+    total, count = cross_entropy(logits, labels)
+    assert_close(total, cross_entropy(logits, labels.long())[0])
+    assert count == 2
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+def test_labels_that_are_no_ids_are_refused(dtype):
+    with pytest.raises(TypeError, match=f"labels of {dtype}"):
+        cross_entropy(torch.zeros(2, 4, 8), torch.ones(2, 4, dtype=dtype))
+
+
 def test_meta_tensors_pass_without_a_look_at_their_values():
     labels = torch.ones(2, 4, dtype=torch.long, device="meta")
     total, _ = cross_entropy(torch.zeros(2, 4, 8, device="meta"), labels)
@@ -256,6 +257,11 @@ def test_an_even_guess_has_the_perplexity_of_the_vocabulary():
     assert perplexity(1e6, 1) == math.inf
 
 
+def test_the_perplexity_of_nan_is_nan():
+    assert math.isnan(perplexity(math.nan, 1))
+    assert perplexity(math.inf, 1) == math.inf
+
+
 @pytest.mark.bad_input
 def test_the_perplexity_of_nothing_is_refused():
     with pytest.raises(ValueError, match="no tokens"):
@@ -276,3 +282,19 @@ def test_evaluation_counts_every_token_once_and_drops_nothing(batch):
     assert_close(scores["perplexity"], math.exp(total / count))
     right = (logits.argmax(-1) == labels) & (labels != 0)
     assert scores["accuracy"] == right.sum().item() / 8
+
+
+def test_evaluation_gives_each_part_its_own_mode_back(model, batch):
+    model.say.eval()
+    evaluate(model, [batch])
+    assert [m.training for m in model.children()] == [True, True, False]
+    assert model.training
+
+
+@pytest.mark.bad_input
+def test_an_evaluation_that_fails_gives_the_modes_back_too(model, batch):
+    src, tgt = batch
+    tgt[1, -1] = 11
+    with pytest.raises(ValueError, match="outside the vocabulary"):
+        evaluate(model, [(src, tgt)])
+    assert all(m.training for m in model.modules())

@@ -79,6 +79,14 @@ def test_heads_that_do_not_divide_the_width_are_refused(n_heads):
             make()
 
 
+@pytest.mark.bad_input
+@pytest.mark.parametrize("shape", [(6,), (2, 6), (2, 3, 4, 6)], ids=str)
+def test_only_a_batch_of_sequences_is_split_into_heads(shape):
+    with pytest.raises(ValueError, match=r"expected \(B, T, H·d\)") as error:
+        split_heads(torch.zeros(*shape), 2)
+    assert str(shape) in str(error.value)
+
+
 # The formula
 
 

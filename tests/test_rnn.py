@@ -318,6 +318,28 @@ def test_parameters_are_made_on_the_device_asked_for(make):
     assert all(p.is_meta for p in model.parameters())
 
 
+@pytest.mark.parametrize("make", [additive, bilinear, scaled])
+def test_the_attention_drops_weights_in_training_only(make):  # O09
+    model = build(make)
+    model.attention.dropout.p = 0.5
+    assert not torch.equal(model(SRC, TGT_IN), model(SRC, TGT_IN))
+    model.eval()
+    close(model(SRC, TGT_IN), build(make)(SRC, TGT_IN))
+
+
+@EACH
+@WAYS
+@pytest.mark.parametrize(("B", "T"), [(0, 7), (2, 0), (0, 0)])
+def test_no_sentences_or_no_words_give_no_logits(make, bidirectional, B, T):
+    model = build(make, bidirectional=bidirectional)
+    logits = model(SRC[:B], TGT_IN[:B, :T])
+    assert logits.shape == (B, T, V)
+    logits.sum().backward()
+    z, state = model.step(TGT_IN[:B, 0], model.start(SRC[:B]))
+    assert z.shape == (B, V)
+    assert state.hidden.shape == (B, D)
+
+
 # What is refused
 
 

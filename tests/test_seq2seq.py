@@ -186,7 +186,7 @@ class Fixed:
         return self.logits
 
     def start(self, src):
-        raise NotImplementedError
+        raise AssertionError("log_prob only calls the model")
 
     step = start
 
@@ -231,3 +231,12 @@ def test_a_label_outside_the_vocabulary_is_named_with_its_place():
         ValueError, match=r"label 7 at row 1, column 0 .* 0 … 4"
     ):
         log_prob(model, src, tgt)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_normalised_and_summed_in_float32(dtype):
+    z = torch.linspace(-3, 3, 400 * V).view(1, 400, V).to(dtype)
+    tgt = torch.full((1, 401), 3)
+    got = log_prob(Fixed(z), torch.tensor([[EOS]]), tgt)
+    assert got.dtype == torch.float32
+    assert_close(got, log_prob(Fixed(z.float()), tgt[:, :1], tgt))

@@ -244,6 +244,46 @@ def test_a_tokenizer_that_would_lose_text_is_refused(
         Tokenizer.load(path)
 
 
+def _renumbered(i: int):
+    def change(model: dict) -> dict:
+        (last,) = [t for t, n in model["vocab"].items() if n == 326]
+        return model | {"vocab": model["vocab"] | {last: i}}
+
+    return change
+
+
+def _as_word_level(model: dict) -> dict:
+    return {"type": "WordLevel", "vocab": model["vocab"], "unk_token": "!"}
+
+
+def _as_unigram(model: dict) -> dict:
+    pieces = [[t, -1.0] for t in model["vocab"]]
+    return {"type": "Unigram", "vocab": pieces, "unk_id": 0}
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda m: m | {"dropout": 0.5}, r"model\.dropout"),
+        (lambda m: m | {"unk_token": "!"}, r"model\.unk_token"),
+        (lambda m: m | {"ignore_merges": True}, r"model\.ignore_merges"),
+        (_as_word_level, r"model\.type"),
+        (_as_unigram, r"model\.type"),
+        (_renumbered(400), "ids that are not 0 … 326"),
+        (_renumbered(325), "ids that are not 0 … 326"),
+    ],
+    ids=["dropout", "unk", "ignore", "word", "unigram", "gap", "twice"],
+)
+def test_a_model_that_save_did_not_write_is_refused_with_what_differs(
+    tokenizer, tmp_path, change, said
+):
+    path = tmp_path / "other.json"
+    path.write_bytes(_changed(tokenizer, model=change))
+    with pytest.raises(ValueError, match=rf"other\.json holds .*{said}"):
+        Tokenizer.load(path)
+
+
 @pytest.mark.bad_input
 @pytest.mark.parametrize(
     "content",
@@ -343,6 +383,16 @@ def test_a_mark_inside_a_sentence_is_refused(mark):
 def test_every_source_needs_its_target():
     with pytest.raises(ValueError, match="2 sources, 1 targets"):
         make_batch([[5], [6]], [[7]])
+
+
+@pytest.mark.bad_input
+def test_a_number_that_is_not_whole_is_no_id(tokenizer):
+    with pytest.raises(TypeError, match=r"3\.9 is no id"):
+        collate([[5, 6], [3.9, 4.2]])
+    with pytest.raises(TypeError, match=r"70\.9 is no id"):
+        tokenizer.decode([70, 70.9])
+    with pytest.raises(TypeError, match=r"70\.9.* is no id"):
+        tokenizer.decode(torch.tensor([70.9]))
 
 
 lengths_ = st.lists(st.integers(0, 30), max_size=60)

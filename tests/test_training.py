@@ -9,7 +9,6 @@ from functools import partial
 
 import pytest
 import torch
-from torch import nn
 from torch.testing import assert_close
 
 from transformer_lib.loss import cross_entropy
@@ -21,22 +20,9 @@ from transformer_lib.training import (
     train_until,
 )
 
+from tiny import Tiny
+
 F64 = torch.float64
-
-
-class Tiny(nn.Module):
-    """A model the library has never heard of; it can only be called."""
-
-    def __init__(self, p_drop=0.2):
-        super().__init__()
-        self.read = nn.Embedding(11, 6, dtype=F64)
-        self.drop = nn.Dropout(p_drop)
-        self.say = nn.Linear(6, 11, dtype=F64)
-
-    def forward(self, src, tgt_in):
-        real = (src != 0)[..., None]
-        mean = (self.read(src) * real).sum(1) / real.sum(1)
-        return self.say(self.drop(self.read(tgt_in) + mean[:, None]))
 
 
 def epoch_of(epoch, number=5):
@@ -320,6 +306,144 @@ def test_the_log_holds_the_history_as_json_lines(tmp_path):
     assert [record["twice"] for record in run.history] == [2, 4, 6, 8, 10]
 
 
+@pytest.mark.parametrize("steps", [0, 4])
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.bad_input
+def test_the_log_of_another_run_is_left_alone(tmp_path, steps, seed):
+    log = tmp_path / "log.jsonl"
+    train_until(new_run(log=log), epoch_of, 3)
+    before = log.read_bytes()
+    other = new_run(seed)
+    train_until(other, epoch_of, 2 * seed)  # none: a forgotten resume
+    other.log = log
+    with pytest.raises(FileExistsError, match=r"log.jsonl.*another run"):
+        train_until(other, epoch_of, steps)
+    assert log.read_bytes() == before
+    assert other.step == 2 * seed
+
+
+@pytest.mark.bad_input
+def test_a_file_that_is_no_log_is_left_alone(tmp_path):
+    log = tmp_path / "thesis"
+    log.write_bytes(b"\xff\x00 years of work")
+    with pytest.raises(FileExistsError, match="thesis"):
+        train_until(new_run(log=log), epoch_of, 1)
+    assert log.read_bytes() == b"\xff\x00 years of work"
+
+
+@pytest.mark.parametrize("logged", [0, 4, 6])
+@pytest.mark.parametrize("cut", [0, 9])
+def test_a_resumed_run_takes_up_its_log(tmp_path, logged, cut):
+    log = tmp_path / "log.jsonl"
+    run = new_run(log=log)
+    train_until(run, epoch_of, logged)
+    text = log.read_bytes()
+    log.write_bytes(text[: max(len(text) - cut, 0)])  # a power cut
+    first = new_run()
+    train_until(first, epoch_of, 4)
+    second = new_run(1, log=log)
+    second.load_state_dict(first.state_dict())
+    train_until(second, epoch_of, 8)
+    lines = log.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == second.history
+    assert len(lines) == 8
+
+
+@pytest.mark.bad_input
+def test_a_record_that_is_no_json_costs_no_log(tmp_path):
+    log = tmp_path / "log.jsonl"
+    run = new_run(log=log)
+    train_until(run, epoch_of, 3)
+    before = log.read_bytes()
+    run.history[-1]["odd"] = object()
+    with pytest.raises(TypeError, match="JSON"):
+        train_until(run, epoch_of, 4)
+    assert log.read_bytes() == before
+
+
+def test_what_is_saved_has_the_whole_record_of_its_step(tmp_path):
+    log, states = tmp_path / "log.jsonl", []
+    run = new_run(
+        log=log,
+        after_step=lambda run: {"twice": 2 * run.step},
+        save=lambda run: states.append(copy.deepcopy(run.state_dict())),
+    )
+    train_until(run, epoch_of, 3)
+    assert [s["history"] for s in states] == [
+        run.history[:n] for n in (1, 2, 3)
+    ]
+    assert states[0]["history"][0]["twice"] == 2
+    second = new_run(1, log=log, after_step=run.after_step)
+    second.load_state_dict(states[1])
+    train_until(second, epoch_of, 3)
+    assert second.history == run.history
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"clip": -1.0},
+        {"clip": 0.0},
+        {"clip": math.nan},
+        {"accumulate": 0},
+        {"accumulate": -1},
+    ],
+)
+def test_parts_that_make_no_sense_are_refused_by_name(part):
+    with pytest.raises(ValueError, match=next(iter(part))):
+        new_run(**part)
+    run = new_run()
+    vars(run).update(part)
+    with pytest.raises(ValueError, match=next(iter(part))):
+        train_until(run, epoch_of, 1)
+
+
+@pytest.mark.bad_input
+def test_an_optimizer_of_another_model_is_refused():
+    run, adam = new_run(), torch.optim.Adam(Tiny(p_drop=0.2).parameters())
+    with pytest.raises(ValueError, match=r"optimizer.*not the model's"):
+        Training(run.model, adam, run.schedule)
+    run.optimizer = adam
+    with pytest.raises(ValueError, match=r"optimizer.*not the model's"):
+        train_until(run, epoch_of, 1)
+
+
+def test_a_part_of_the_model_may_be_trained():
+    run = new_run()
+    sgd = torch.optim.SGD(run.model.say.parameters())
+    part = Training(run.model, sgd, lambda step: 0.5)
+    before = copy.deepcopy(run.model.state_dict())
+    train_until(part, epoch_of, 1)
+    assert torch.equal(run.model.read.weight, before["read.weight"])
+    assert not torch.equal(run.model.say.weight, before["say.weight"])
+
+
+@pytest.mark.bad_input
+def test_a_state_of_another_optimizer_changes_nothing():
+    first, second = new_run(), new_run(1)
+    train_until(first, epoch_of, 3)
+    second.optimizer = torch.optim.AdamW(second.model.parameters())
+    before = copy.deepcopy(second.state_dict())
+    with pytest.raises(ValueError, match=r"Adam\b.*AdamW"):
+        second.load_state_dict(first.state_dict())
+    second.load_state_dict(before)  # as it was, and fits itself
+    assert torch.equal(second.model.say.weight, before["model"]["say.weight"])
+
+
+@pytest.mark.bad_input
+def test_parameters_in_other_groups_change_nothing():
+    first, second = new_run(), new_run(1)
+    train_until(first, epoch_of, 3)
+    train_until(second, epoch_of, 1)
+    groups = [{"params": [p]} for p in second.model.parameters()]
+    second.optimizer = torch.optim.Adam(groups)
+    before = copy.deepcopy(second)
+    with pytest.raises(ValueError, match="parameter group"):
+        second.load_state_dict(first.state_dict())
+    assert_same_state(second, before)
+
+
 def test_after_step_may_return_nothing():
     seen = []
     run = new_run(after_step=lambda run: seen.append(run.step))
@@ -337,7 +461,7 @@ def test_the_model_trains_again_after_an_evaluation():
 
 def test_train_builds_a_run_of_its_parts():
     torch.manual_seed(0)
-    model = Tiny()
+    model = Tiny(p_drop=0.2)
     history = train(
         model,
         epoch_of,

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -31,12 +32,7 @@ ORDERS = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True)
-def in_float64():
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("in_float64")
 
 
 def tiny(**changes) -> TransformerConfig:
@@ -147,6 +143,22 @@ def test_pre_norm_adds_one_final_norm_for_each_stack():
     assert n_parameters(pre) - n_parameters(post) == 2 * 2 * 32
 
 
+class OtherPreNorm(PreNorm):
+    """A pre-LN of one's own."""
+
+
+@pytest.mark.parametrize(
+    "around",
+    [OtherPreNorm, partial(PreNorm), lambda n, r: PreNorm(n, r)],
+    ids=["subclass", "partial", "function"],
+)
+def test_whatever_makes_a_pre_norm_gets_the_final_norms(around):
+    given, expected = make(around), make(PreNorm)
+    assert given.state_dict().keys() == expected.state_dict().keys()
+    given.load_state_dict(expected.state_dict())
+    assert torch.equal(given(SRC, TGT_IN), expected(SRC, TGT_IN))
+
+
 def test_all_of_it_is_made_on_the_device_asked_for():
     model = Transformer.from_config(tiny(), device="meta")
     tensors = [*model.parameters(), *model.buffers()]
@@ -157,6 +169,16 @@ def test_all_of_it_is_made_on_the_device_asked_for():
     one, state = model.step(TGT_IN[:, 0].to("meta"), state)
     state = state.select(torch.tensor([0, 2], device="meta"))
     assert one.is_meta
+
+
+def test_device_0_is_a_device_and_not_the_lack_of_one():
+    if torch.accelerator.is_available():
+        model = Transformer.from_config(tiny(), device=0)
+        devices = {p.device for p in model.parameters()}
+        assert devices == {torch.device(0)}
+    else:  # and never the CPU in its place
+        with pytest.raises((RuntimeError, AssertionError)):
+            Transformer.from_config(tiny(), device=0)
 
 
 def test_three_uses_of_the_embedding_are_one_parameter():  # O13

@@ -8,6 +8,7 @@ notebooks/20_attention_maps.md by `make export`: edit the chapter.
 """
 
 import contextlib
+import copy
 import math
 from collections.abc import Iterator, Sequence
 
@@ -25,9 +26,24 @@ class _Recorder(Attention):
     """An attention that is what ``plain`` is, and keeps its weights."""
 
     def __init__(self, plain: Attention, name: str, maps: dict[str, Tensor]):
+        mode, own = plain.training, getattr(plain, "own", plain)
+        vars(self).update(plain=plain, own=own)  # not as parts: same keys
         super().__init__()
-        self.plain, self.name, self.maps = plain, name, maps
-        self.own = getattr(plain, "own", plain)  # if recorded twice at once
+        self.name, self.maps, self.training = name, maps, mode
+        for held in ("_parameters", "_buffers", "_modules"):
+            vars(self)[held] = vars(plain)[held]
+        self._non_persistent_buffers_set = plain._non_persistent_buffers_set
+
+    @property
+    def training(self) -> bool:
+        return self.plain.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self.plain.training = mode
+
+    def __deepcopy__(self, memo: dict) -> Attention:
+        return copy.deepcopy(self.plain, memo)  # nobody records a copy
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         return self.plain.scores(q, k)
@@ -66,6 +82,15 @@ def _joined(
     return torch.cat(wide, dim=-2)
 
 
+def _without(part: nn.Module, mine: _Recorder) -> nn.Module:
+    """Recorders inside each other, with one of them taken out."""
+    if part is mine:
+        return mine.plain
+    if isinstance(part, _Recorder):
+        vars(part)["plain"] = _without(part.plain, mine)
+    return part
+
+
 @contextlib.contextmanager
 def record(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Maps (B, H, T, S) by the name of the module that attends.
@@ -83,13 +108,17 @@ def record(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     if not places:
         raise ValueError(f"there is no Attention in {type(model).__name__}")
     maps: dict[str, Tensor] = {}
+    ours = [
+        (owner, key, _Recorder(part, name or key, maps))
+        for name, owner, key, part in places
+    ]
     try:
-        for name, owner, key, part in places:
-            setattr(owner, key, _Recorder(part, name or key, maps))
+        for owner, key, mine in ours:
+            setattr(owner, key, mine)
         yield maps
     finally:
-        for _, owner, key, part in places:
-            setattr(owner, key, part)
+        for owner, key, mine in ours:
+            setattr(owner, key, _without(getattr(owner, key), mine))
 
 
 def draw(
@@ -102,7 +131,7 @@ def draw(
 
     Rows are queries, the first on top; columns are keys. It is not shown:
     close it when it is not needed any more. Raises ValueError unless the
-    labels fit the weights of one sentence.
+    labels fit the weights of one sentence, and for a map without cells.
     """
     import matplotlib.pyplot as plt
 
@@ -111,15 +140,28 @@ def draw(
             f"weights of shape {tuple(weights.shape)}, expected (T, S) or "
             "(heads, T, S): choose one sentence, weights[0]"
         )
-    heads = weights.detach().reshape(-1, *weights.shape[-2:]).float().cpu()
+    heads = weights.detach().float().cpu()
+    heads = heads if heads.dim() == 3 else heads[None]
     H, T, S = heads.shape
+    if min(H, T, S, across) < 1:
+        raise ValueError(
+            f"{H} heads, {T} queries, {S} keys, {across=}: a picture needs "
+            "one of each or more"
+        )
     for name, labels, n in [("rows", rows, T), ("columns", columns, S)]:
         if len(labels) != n:
             raise ValueError(f"{len(labels)} labels for {n} {name}")
+    rows, columns = (
+        [
+            str(label).encode("utf-8", "backslashreplace").decode()
+            for label in n
+        ]
+        for n in (rows, columns)
+    )  # a lone surrogate can be neither drawn nor saved
     across = min(across, H)
     down = math.ceil(H / across)
     size = min(across * (0.3 * S + 0.4) + 1.4, 7.5)
-    tall = (size - 1.4) / across * T / S * down + 0.3 * down + 1
+    tall = min((size - 1.4) / across * T / S * down, 20) + 0.3 * down + 1
     fig, axes = plt.subplots(
         down, across, squeeze=False, figsize=(size, tall), layout="constrained"
     )

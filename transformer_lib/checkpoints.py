@@ -31,6 +31,13 @@ __all__ = [
 
 _Path = str | os.PathLike[str]
 _KEY = "transformer_lib"
+_NO_CHECKPOINT = (
+    SafetensorError,
+    LookupError,
+    TypeError,
+    ValueError,
+    RecursionError,
+)
 
 
 def _pack(value: Any, path: str, tensors: dict[Any, tuple]) -> Any:
@@ -38,10 +45,15 @@ def _pack(value: Any, path: str, tensors: dict[Any, tuple]) -> Any:
     if isinstance(value, Tensor):
         key = (value.data_ptr(), value.dtype, value.shape, value.stride())
         if key not in tensors:
-            own = value.detach().to("cpu", copy=True).contiguous()
-            tensors[key] = path[:-1], own
+            own, name = value.detach().to("cpu", copy=True), path[:-1]
+            while name in dict(tensors.values()):  # "a/b" and "a", "b"
+                name += "'"
+            tensors[key] = name, own.contiguous()
         return {"$tensor": tensors[key][0]}
     if isinstance(value, dict):
+        for k in value:
+            if not isinstance(k, bool | int | float | str | None):
+                raise TypeError(f"{path}{k!r}: a {type(k).__name__} as a key")
         kept = {k: _pack(v, f"{path}{k}/", tensors) for k, v in value.items()}
         plain = all(isinstance(k, str) and k[:1] != "$" for k in kept)
         return kept if plain else {"$pairs": list(kept.items())}
@@ -92,12 +104,18 @@ def load_checkpoint(path: _Path, only: str = "") -> tuple[Any, dict]:
     or only the part named. Raises ValueError for what is no such file.
     """
     try:
+        if Path(path).is_dir():
+            raise ValueError("it is a folder")
         with safe_open(path, framework="pt", device="cpu") as file:
             config, state = json.loads((file.metadata() or {})[_KEY])
             state = {only: state[only]} if only else state
             tensor = functools.cache(file.get_tensor)
-            return _unpack(config, tensor), _unpack(state, tensor)
-    except (SafetensorError, LookupError, TypeError, ValueError) as error:
+            config, state = _unpack(config, tensor), _unpack(state, tensor)
+            model = state["model"] if only in ("", "model") else {}
+            if not all(isinstance(w, Tensor) for w in dict(model).values()):
+                raise TypeError("its model is no dict of tensors")
+            return config, state
+    except _NO_CHECKPOINT as error:
         raise ValueError(
             f"{path} is not a checkpoint, or not whole: expected a "
             f"safetensors file with {_KEY!r} in its header ({error}). "
@@ -106,6 +124,11 @@ def load_checkpoint(path: _Path, only: str = "") -> tuple[Any, dict]:
 
 
 def _check_fit(path: Any, weights: dict[str, Tensor], wanted: Any) -> None:
+    if any(w.is_meta for w in wanted.values()):
+        raise ValueError(
+            f"{path} cannot be loaded into a model without memory: "
+            "model.to_empty(device=…) first, then build the optimizer"
+        )
     for name in {**weights, **wanted}:
         here = tuple(weights[name].shape) if name in weights else "nothing"
         there = tuple(wanted[name].shape) if name in wanted else "nothing"
@@ -127,8 +150,11 @@ def load_model(path: _Path, model: nn.Module) -> Any:
 def resume(path: _Path, run: Training) -> Any:
     """Takes up the run in a file, to go on bit for bit; its config."""
     config, state = load_checkpoint(path)
-    if "optimizer" not in state:
-        raise ValueError(f"{path} holds a model, expected its whole run")
+    if missing := run.state_dict().keys() - state.keys():
+        raise ValueError(
+            f"{path} holds a model, expected its whole run; it has no "
+            + ", ".join(sorted(missing))
+        )
     _check_fit(path, state["model"], run.model.state_dict())
     run.load_state_dict(state)
     return config
@@ -144,6 +170,9 @@ def average(paths: Iterable[_Path]) -> dict[str, Tensor]:
         before, weights = weights, load_checkpoint(path, "model")[1]["model"]
         _check_fit(path, weights, before or weights)
         for name, w in weights.items():
+            other = before.get(name, w).dtype
+            if w.dtype != other:
+                raise ValueError(f"{path} has {w.dtype} for {name}, {other=}")
             total[name] = total.get(name, 0) + w.double()
     if not paths:
         raise ValueError("the average of no checkpoints: name one or more")

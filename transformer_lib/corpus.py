@@ -41,7 +41,8 @@ def read_pairs(
     pairs, strange = [], {}
     for number, line in enumerate(_lines(Path(path)), 1):
         try:
-            pairs.append(_pair(line, source, target))
+            mark = "\ufeff" if number == 1 else ""
+            pairs.append(_pair(line, source, target, mark))
         except ValueError as error:
             strange[number] = str(error)
     if odd is not None:
@@ -56,12 +57,14 @@ def read_pairs(
     return pairs
 
 
-def _pair(line: bytes, source: int, target: int) -> Pair:
+def _pair(line: bytes, source: int, target: int, mark: str) -> Pair:
     """The pair in a line; raises ValueError that says why there is none."""
     try:
-        text = line.decode("utf-8").removeprefix("\ufeff").rstrip("\r\n")
+        text = line.decode("utf-8").removeprefix(mark).rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start + 1} is not UTF-8") from None
+    if "\r" in text:
+        raise ValueError("a carriage return inside: a file with \\r as end?")
     columns = text.split("\t")
     if len(columns) <= max(source, target):
         raise ValueError(
@@ -90,9 +93,9 @@ def _lines(path: Path) -> Iterator[bytes]:
             archive.open(_only_text(path, archive)) as file,
         ):
             yield from file
-    except (zipfile.BadZipFile, zlib.error) as error:
+    except (zipfile.BadZipFile, zlib.error, RuntimeError) as error:
         raise ValueError(
-            f"{path} is no .txt or .tsv, and no whole .zip ({error})"
+            f"{path} is no .txt or .tsv, and no .zip we can read ({error})"
         ) from None
 
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from transformer_lib.attention import Mask, causal_mask
+from transformer_lib.attention import Mask, causal_mask, check_mask
 from transformer_lib.encoder import Stack
 
 __all__ = ["Cache", "Decoder", "DecoderLayer", "DecoderState"]
@@ -40,15 +40,19 @@ class Cache:
     def append(self, *new: Float[Tensor, "B H n _"]) -> tuple[Tensor, ...]:
         """All keys and all values, these being the last."""
         start, end = self.length, self.length + new[0].size(2)
-        # Autograd forbids to write where it will look back.
-        watched = any(t.requires_grad for t in (*self.memory, *new))
+        # Autograd forbids to write where it will look back, be it for the
+        # queries' sake alone, and inference mode to write after it.
+        watched = torch.is_grad_enabled()
+        inference = torch.is_inference_mode_enabled()
+        frozen = any(m.is_inference() and not inference for m in self.memory)
         taken = watched or self.written[0] > start
         if not self.memory:
             self.memory, self.written = new, [end]
-        elif taken or self.memory[0].size(2) < end:
+        elif taken or frozen or self.memory[0].size(2) < end:
             kept = (rows[:, :, :start] for rows in self.memory)
             both = (torch.cat(kv, 2) for kv in zip(kept, new, strict=True))
-            self.memory = tuple(F.pad(kv, (0, 0, 0, end)) for kv in both)
+            room = 0 if watched else end
+            self.memory = tuple(F.pad(kv, (0, 0, 0, room)) for kv in both)
             self.written = [end]
         else:
             for rows, last in zip(self.memory, new, strict=True):
@@ -132,7 +136,11 @@ class Decoder(Stack):
     """
 
     def start(self, memory: _Memory, memory_mask: Mask = None) -> DecoderState:
-        """True = may attend, (B, 1, S). Reads the memory, once."""
+        """True = may attend, (B|1, 1, S). Reads the memory, once."""
+        B, S = memory.shape[:2]
+        if memory_mask is not None:
+            check_mask(memory_mask, (B, 1, S))
+            memory_mask = memory_mask.expand(B, 1, S)
         read = [layer.cross_attention.keys_values for layer in self.layers]
         cross = tuple(keys_values(memory) for keys_values in read)
         return DecoderState(tuple(Cache() for _ in read), cross, memory_mask)

@@ -34,11 +34,18 @@ def length_penalty(length: int, alpha: float) -> float:
     """((5 + length) / 6)^α: Wu et al. 2016, eq. 14; :eq:`length-penalty`.
 
     Log-probabilities are divided by it, so the "penalty" helps long
-    sentences. EOS counts. Raises ValueError unless 0 ≤ α < ∞.
+    sentences. EOS counts. Raises ValueError unless 0 ≤ α < ∞, and for an
+    α so large that the penalty is no float.
     """
     if not 0 <= alpha < math.inf:
         raise ValueError(f"alpha is {alpha}, expected 0 ≤ α < ∞")
-    return ((5 + length) / 6) ** alpha
+    try:
+        return ((5 + length) / 6) ** alpha
+    except OverflowError:
+        raise ValueError(
+            f"alpha is {alpha}: the penalty of {length} tokens is beyond "
+            "every float; alphas in use are 0 to 2"
+        ) from None
 
 
 @dataclass
@@ -115,6 +122,15 @@ def _log_probs(
     return each
 
 
+def _check_marks(vocab_size: int, **marks: int) -> None:
+    for name, mark in marks.items():
+        if not 0 <= mark < vocab_size:
+            raise ValueError(
+                f"{name} is {mark}, expected 0 to {vocab_size - 1}, a token "
+                "of the model: name the marks it was trained with"
+            )
+
+
 def beam_search(
     model: Seq2Seq,
     src: Int[Tensor, "B S"],
@@ -137,6 +153,12 @@ def beam_search(
             f"expected 1 ≤ n_best ≤ beam and max_len ≥ 1, got {n_best=}, "
             f"{beam=}, {max_len=}"
         )
+    if eos in (bos, pad):
+        raise ValueError(
+            f"{eos=} is never written, as {bos=} and {pad=} are not: no "
+            "sentence could end, so name an eos of its own"
+        )
+    length_penalty(max_len, alpha)  # raises for an alpha that will not do
     settings = beam, max_len, alpha, n_best, eos
     going = searches = [_Search(*settings) for _ in range(src.size(0))]
     with _reading(model):
@@ -145,6 +167,7 @@ def beam_search(
             prefixes = [prefix for search in going for prefix in search.open]
             last = [(prefix.tokens or [bos])[-1] for prefix in prefixes]
             logits, state = model.step(src.new_tensor(last), state)
+            _check_marks(logits.size(-1), bos=bos, eos=eos, pad=pad)
             each = _log_probs(logits, [bos, pad])
             rows = _extend(going, each.topk(min(beam + 1, each.size(-1))))
             going = [search for search in going if search.open]

@@ -61,7 +61,8 @@ def cross_entropy(
     1 − ε on the label and ε/V on every word, the label and pad included
     (PyTorch's definition, :eq:`smoothing`); the paper has ε = 0.1. A batch
     of only padding gives 0 and zero gradients. Half precision is summed in
-    float32. Raises ValueError unless labels fit the logits and 0 ≤ ε < 1.
+    float32. Raises ValueError unless labels fit the logits and 0 ≤ ε < 1,
+    and TypeError unless labels are int64 or int32.
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing is {smoothing}, expected 0 ≤ ε < 1")
@@ -69,7 +70,7 @@ def cross_entropy(
     wide = torch.promote_types(logits.dtype, torch.float32)
     total = F.cross_entropy(
         logits.flatten(0, 1).to(wide),
-        labels.flatten(),
+        labels.flatten().long(),
         ignore_index=pad,
         reduction="sum",
         label_smoothing=smoothing,
@@ -82,6 +83,10 @@ def _check_labels(logits: Tensor, labels: Tensor, pad: int) -> None:
         raise ValueError(
             f"logits of shape {tuple(logits.shape)} and labels of shape "
             f"{tuple(labels.shape)}, expected (B, T, V) and (B, T)"
+        )
+    if labels.dtype not in (torch.int64, torch.int32):
+        raise TypeError(
+            f"labels of {labels.dtype}: they are torch.int64 or torch.int32"
         )
     V = logits.size(-1)
     outside = ((labels < 0) | (labels >= V)) & (labels != pad)
@@ -122,7 +127,7 @@ def perplexity(total: Tensor | float, count: Tensor | int) -> float:
     if count == 0:
         raise ValueError("the perplexity of no tokens: was all of it padding?")
     mean = float(total) / int(count)
-    return math.exp(mean) if mean < 709 else math.inf
+    return math.inf if mean >= 709 else math.exp(mean)  # NaN stays NaN
 
 
 @torch.no_grad()
@@ -133,16 +138,20 @@ def evaluate(
 
     Teacher-forced. Raises ValueError when there are no tokens.
     """
-    mode, device = model.training, next(model.parameters()).device
+    modes = [(part, part.training) for part in model.modules()]
+    device = next(model.parameters()).device
     total, count, right = 0.0, 0, 0
     model.eval()
-    for src, tgt in batches:
-        tgt_in, labels = shift(tgt.to(device))
-        logits = model(src.to(device), tgt_in)
-        part, tokens = cross_entropy(logits, labels, pad=pad)
-        hits = (logits.argmax(-1) == labels) & (labels != pad)
-        total, count = total + part.item(), count + int(tokens)
-        right += int(hits.sum())
-    model.train(mode)
+    try:
+        for src, tgt in batches:
+            tgt_in, labels = shift(tgt.to(device))
+            logits = model(src.to(device), tgt_in)
+            part, tokens = cross_entropy(logits, labels, pad=pad)
+            hits = (logits.argmax(-1) == labels) & (labels != pad)
+            total, count = total + part.item(), count + int(tokens)
+            right += int(hits.sum())
+    finally:
+        for module, mode in modes:
+            module.training = mode
     ppl = perplexity(total, count)
     return {"nll": total / count, "perplexity": ppl, "accuracy": right / count}

@@ -36,8 +36,10 @@ def split_heads(
     """Cuts each token's vector into n_heads equal pieces; :eq:`split`.
 
     Head h gets features h·d … (h + 1)·d − 1 of every token. Raises
-    ValueError where the heads do not divide the width.
+    ValueError where the heads do not divide the width, or axes are not 3.
     """
+    if x.dim() != 3:
+        raise ValueError(f"x has shape {tuple(x.shape)}, expected (B, T, H·d)")
     d = head_width(x.size(-1), n_heads)
     return x.unflatten(-1, (n_heads, d)).transpose(1, 2)
 

@@ -26,6 +26,9 @@ def read(
 
     Two directions stand side by side. ValueError for padding before words.
     """
+    if not len(x):  # nothing to pack
+        empty = x.new_zeros(0, gru.hidden_size * (1 + gru.bidirectional))
+        return empty[:, None].expand(-1, real.size(1), -1), empty
     late = (real[:, 1:] & ~real[:, :-1]).any(dim=1)
     if late.any():
         row = int(late.nonzero()[0])
@@ -98,6 +101,8 @@ class SimpleRNN(nn.Module):
 
     def advance(self, tokens, state):
         e = self.dropout(self.embedding(tokens))
+        if not e.numel():  # no sentences or no words: no step
+            return self.embedding.logits(e), state
         c = self.context(state).unsqueeze(1).expand(-1, e.size(1), -1)
         x = torch.cat([e, c], dim=2)
         s, last = self.decoder(x, state.hidden.unsqueeze(0))
@@ -126,7 +131,7 @@ class ContextRNN(SimpleRNN):
 class AttentionRNN(ContextRNN):
     """Sees a fresh mean of the source's states: Bahdanau et al. 2015.
 
-    :eq:`aligned-context`: attention.weights(q, k, mask) compares states.
+    :eq:`aligned-context`: attention(q, k, v, mask) compares states.
     """
 
     def __init__(self, vocab_size, d_embed, d_hidden, attention, **options):
@@ -138,8 +143,8 @@ class AttentionRNN(ContextRNN):
 
     def context(self, state):
         memory, mask = state.kept
-        weights = self.attention.weights(state.hidden[:, None], memory, mask)
-        return (weights @ memory).squeeze(1)
+        query = state.hidden.unsqueeze(1)
+        return self.attention(query, memory, memory, mask).squeeze(1)
 
     def advance(self, tokens, state):
         logits = []

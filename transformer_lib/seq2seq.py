@@ -9,6 +9,7 @@ notebooks/01_seq2seq.md by `make export`: edit the chapter.
 
 from typing import Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -78,8 +79,9 @@ def log_prob(
 ) -> Float[Tensor, " B"]:
     """log P(y | x) of each target, natural logarithm, in one forced pass.
 
-    :eq:`log-factorisation`, summed over the labels other than pad. Raises
-    ValueError for a label outside the model's vocabulary.
+    :eq:`log-factorisation`, summed over the labels other than pad; half
+    precision in float32. Raises ValueError for a label outside the
+    model's vocabulary.
     """
     tgt_in, labels = shift(tgt)
     logits = model(src, tgt_in)
@@ -92,5 +94,7 @@ def log_prob(
             f"{column} is outside the vocabulary of {V} (ids 0 … {V - 1}); "
             "was the text encoded with another tokenizer?"
         )
-    each = logits.log_softmax(dim=-1).gather(-1, labels[..., None])[..., 0]
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    logp = logits.log_softmax(dim=-1, dtype=wide)
+    each = logp.gather(-1, labels[..., None])[..., 0]
     return each.masked_fill(labels == pad, 0.0).sum(dim=1)

@@ -8,6 +8,8 @@ notebooks/03_tokenization.md by `make export`: edit the chapter.
 """
 
 import itertools
+import json
+import operator
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,6 +26,13 @@ __all__ = ["Tokenizer", "collate", "make_batch", "token_batches"]
 _MARKS = {PAD: "<pad>", BOS: "<bos>", EOS: "<eos>"}  # shown, never read
 _Sentences = Sequence[Sequence[int]]
 _Device = torch.device | str | None
+
+
+def _id(i) -> int:
+    try:
+        return operator.index(i)
+    except TypeError:
+        raise TypeError(f"{i!r} is no id: ids are whole numbers") from None
 
 
 class Tokenizer:
@@ -48,7 +57,8 @@ class Tokenizer:
 
     def decode(self, ids: Iterable, skip_special: bool = True) -> str:
         """The text of ids; bytes that make no character become U+FFFD."""
-        ids = [int(i) for i in ids if not (skip_special and int(i) in _MARKS)]
+        ids = [_id(i) for i in ids]
+        ids = [i for i in ids if not (skip_special and i in _MARKS)]
         if ids and not 0 <= min(ids) <= max(ids) < self.vocab_size:
             raise ValueError(
                 f"ids {min(ids)} … {max(ids)}, but the vocabulary has 0 … "
@@ -91,15 +101,27 @@ def _train(texts: Iterable[str], vocab_size: int):
 
 def _load(path: Path):
     plain, content = _train([], len(_MARKS) + 256), path.read_bytes()
-    letters = plain.get_vocab().keys()
     try:
         bpe = type(plain).from_buffer(content)
     except Exception as error:  # the library raises nothing narrower
         raise ValueError(f"{path} holds no tokenizer: {error}") from None
-    plain.model = bpe.model  # and all else has to be as ours
-    if plain.to_str() != bpe.to_str() or letters - bpe.get_vocab().keys():
-        raise ValueError(f"{path} holds a tokenizer of another kind")
+    theirs, vocab = _settings(bpe), bpe.get_vocab()
+    odd = [k for k, v in _settings(plain).items() if theirs.get(k) != v]
+    if plain.get_vocab().keys() - vocab.keys():
+        odd.append("a vocabulary without all bytes")
+    if sorted(vocab.values()) != list(range(len(vocab))):
+        odd.append(f"ids that are not 0 … {len(vocab) - 1}, each once")
+    if odd:
+        kind = "a tokenizer of another kind; not as ours"
+        raise ValueError(f"{path} holds {kind}: {', '.join(odd)}")
     return bpe
+
+
+def _settings(bpe) -> dict:
+    """All that save writes but the vocabulary and its merges."""
+    saved = json.loads(bpe.to_str())
+    model = {f"model.{k}": v for k, v in saved.pop("model").items()}
+    return saved | model | {"model.vocab": None, "model.merges": None}
 
 
 def collate(
@@ -107,7 +129,7 @@ def collate(
 ) -> Int[Tensor, "B L"]:
     """The sentences as rows, padded on the right to the longest."""
     longest = max(map(len, sentences), default=0)
-    rows = [[*s, *[pad] * (longest - len(s))] for s in sentences]
+    rows = [[*map(_id, s), *[pad] * (longest - len(s))] for s in sentences]
     return torch.tensor(rows, device=device).long().view(len(rows), longest)
 
 

@@ -44,6 +44,8 @@ class Training:
 
     A step takes the mean gradient of `accumulate` batches. What `after_step`
     returns joins its record, which is a line of the JSON-lines file `log`.
+    Then comes `save`: a checkpoint written in `after_step` lacks what it
+    returns, one written in `save` has the whole record.
     """
 
     model: nn.Module
@@ -53,6 +55,7 @@ class Training:
     accumulate: int = 1
     clip: float = torch.inf
     after_step: Callable[["Training"], dict[str, Any] | None] = lambda _: {}
+    save: Callable[["Training"], Any] = lambda _: None
     log: str | os.PathLike[str] = os.devnull
     no_bar: bool | None = None  # None: a progress bar on terminals only
     step: int = 0
@@ -60,25 +63,47 @@ class Training:
     batch: int = 0  # batches of this epoch already used
     history: History = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        _check_parts(self)
+
     def state_dict(self) -> dict[str, Any]:
         """Tensors, numbers and text; live, as torch's state_dicts are."""
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "optimizer_class": type(self.optimizer).__name__,
             "random": {k: m.get_rng_state() for k, m in _random(self.model)},
             "place": [self.step, self.epoch, self.batch],
             "history": self.history,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on as the run that gave the state would have, bit for bit."""
-        self.model.load_state_dict(state["model"])
+        """Goes on as the run that gave the state would have, bit for bit.
+
+        Raises ValueError, with nothing changed, for another optimizer's.
+        """
+        theirs, ours = state["optimizer_class"], type(self.optimizer).__name__
+        if theirs != ours:
+            raise ValueError(f"a state of {theirs}, expected one of {ours}")
         self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        self.model.load_state_dict(state["model"])
         self.step, self.epoch, self.batch = state["place"]
         self.history = copy.deepcopy(state["history"])
         for kind, module in _random(self.model):
             if kind in state["random"]:  # not after a change of device
                 module.set_rng_state(state["random"][kind])
+
+
+def _check_parts(run: Training) -> None:
+    if not run.clip > 0 or run.accumulate < 1:  # nor is NaN
+        raise ValueError(f"{run.clip=}, {run.accumulate=}: expected > 0, >= 1")
+    known = {id(p) for p in run.model.parameters()}
+    for group in run.optimizer.param_groups:
+        if not known.issuperset(map(id, group["params"])):
+            raise ValueError(
+                "the optimizer has parameters that are not the model's: "
+                "build it from model.parameters(), after any change of them"
+            )
 
 
 def _random(model: nn.Module) -> list[tuple[str, Any]]:
@@ -113,18 +138,38 @@ def _step(run: Training, taken: list[tuple]) -> None:
 
 
 def train_until(run: Training, batches: _Data, steps: int) -> History:
-    """Goes on until the run has taken `steps` steps since its beginning."""
+    """Goes on until the run has taken `steps` steps since its beginning.
+
+    Raises FileExistsError for a log that is another run's.
+    """
+    _check_parts(run)  # they may have been replaced
+    lines = _lines(run)
     places = _from(batches, run.epoch, run.batch)
     bar = tqdm(total=steps, initial=run.step, unit="step", disable=run.no_bar)
     with bar, open(run.log, "w", 1, "utf-8") as log:
-        log.writelines(json.dumps(record) + "\n" for record in run.history)
+        log.write(lines)
         while run.step < steps:
             taken = list(itertools.islice(places, run.accumulate))
             _step(run, taken)
             run.history[-1].update(run.after_step(run) or {})
             log.write(json.dumps(run.history[-1]) + "\n")
+            run.save(run)
             bar.update()
     return run.history
+
+
+def _lines(run: Training) -> str:
+    """The history as the log has it; another run's log is left alone."""
+    lines, old = "".join(json.dumps(r) + "\n" for r in run.history), ""
+    if os.path.isfile(run.log):
+        with open(run.log, encoding="utf-8", errors="replace") as log:
+            old = log.read()
+    if not (lines.startswith(old) or (lines and old.startswith(lines))):
+        raise FileExistsError(
+            f"{os.fspath(run.log)}: this log is of another run: "
+            "resume it, or name another file"
+        )
+    return lines
 
 
 def _from(batches: _Data, start: int, used: int) -> Iterator[tuple]:

@@ -36,7 +36,7 @@ class Parts:
     """How each part is made from a config: pass another to replace it.
 
     ``around`` is given a norm and a residual, ``decoder`` its layers and
-    a final norm. Stacks end with one where around is PreNorm.
+    a final norm. Stacks end with one where around makes a PreNorm.
     """
 
     embedding: _Made = lambda c: TokenEmbedding(c.vocab_size, c.d_model)
@@ -60,7 +60,8 @@ class Parts:
                 self.around(self.norm(c), self.residual(c)) for _ in inner
             ]
             layers.append(layer(*inner, *outer))
-        return kind(layers, self.norm(c) if self.around is PreNorm else None)
+        final = self.norm(c) if isinstance(outer[0], PreNorm) else None
+        return kind(layers, final)
 
 
 class _Network(nn.Module):
@@ -114,7 +115,8 @@ class Transformer(_Network):
         """A model of these sizes; ``parts`` by name, as in Parts."""
         make, c = Parts(**parts), config
         n, m = config.n_encoder_layers, config.n_decoder_layers
-        with torch.device(device or torch.get_default_device()):
+        device = torch.get_default_device() if device is None else device
+        with torch.device(device):
             encoder = make.stack(Encoder, n, EncoderLayer, 1, c)
             decoder = make.stack(make.decoder, m, DecoderLayer, 2, c)
             ends = make.embedding(c), make.positional(c)
