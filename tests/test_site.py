@@ -489,4 +489,5 @@ def test_missing_notebook_is_refused_by_name(little_book):
         toc.write("  - file: notebooks/99_end\n")
     done = build()
     assert done.returncode == 1
-    assert "99_end.ipynb is missing: run `make notebooks`" in done.stderr
+    assert "99_end.md: it has never been executed" in done.stderr
+    assert "run `make notebooks`" in done.stderr
