@@ -6,6 +6,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 HTML   := book/_build/html/index.html
+METRICS := $(wildcard notebooks/metrics/*.py)
 # Tests run side by side, one thread each: two torch processes that both
 # want every core spin against each other and slow down tenfold.
 JOBS   ?= 2
@@ -20,8 +21,8 @@ NBVAL  := $(PYTEST) -q --nbval --nbval-current-env \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup export notebooks adopt format check book test lab clean \
-        drift lint unit shapes nbval site
+.PHONY: help setup export notebooks metrics adopt format check book test lab \
+        clean drift lint unit shapes nbval site
 
 help: ## list the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
@@ -48,13 +49,16 @@ notebooks: export ## execute the stale chapters (CHAPTER=06: that one in any cas
 	@$(PY) tools/notebooks.py $(if $(CHAPTER),--again $(CHAPTER))
 	@$(PY) tools/picture.py
 
+metrics: export ## make the runs too long for a cell (CHAPTER=08, ARGS=--again)
+	@PYTHONHASHSEED=0 $(PY) tools/metrics.py $(ARGS) $(CHAPTER)
+
 adopt: $(READY) ## settle .md against .ipynb: FROM=ipynb or FROM=md, CHAPTER=06
 	@$(PY) tools/adopt.py "$(FROM)" "$(CHAPTER)"
 
 format: $(READY) ## format chapters, tools and tests
 	@$(PY) tools/format.py
-	@$(PY) -m ruff check -q --fix tools tests
-	@$(PY) -m ruff format -q tools tests
+	@$(PY) -m ruff check -q --fix tools tests $(METRICS)
+	@$(PY) -m ruff format -q tools tests $(METRICS)
 
 lab: $(READY) ## open the chapters in JupyterLab (ARGS=--allow-root …)
 	@$(PY) tools/lab.py $(ARGS)
@@ -83,11 +87,14 @@ drift: $(READY)
 	@$(PY) tools/export.py --check
 	@$(PY) tools/notebooks.py --check
 	@$(PY) tools/picture.py --check
+	@$(PY) tools/metrics.py --check
 	@$(PY) tools/format.py --check
 
 lint: $(READY)
 	@$(PY) -m ruff check -q transformer_lib tools tests notebooks/*.ipynb \
+	  $(METRICS) \
 	  && $(PY) -m ruff format -q --check transformer_lib tools tests \
+	  $(METRICS) \
 	  || { echo "lint: mend what is named above, or run 'make format'" >&2; \
 	       exit 1; }
 

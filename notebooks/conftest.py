@@ -23,7 +23,7 @@ def pytest_terminal_summary(terminalreporter):
         if ".ipynb" in report.nodeid
     ]
     for path in dict.fromkeys(failed):
-        number = path.rsplit("/", 1)[-1][:2]
+        number = path.rsplit("/", 1)[-1].partition("_")[0]
         terminalreporter.write_line(
             f"{path}: a fresh run prints something else than is stored. If "
             f"the fresh run is right: make notebooks CHAPTER={number}",

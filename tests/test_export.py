@@ -108,6 +108,14 @@ def test_a_chapter_without_a_summary_is_refused(book):
     assert "summary" in done.stderr
 
 
+def test_a_letter_behind_the_number_reaches_the_module(book):
+    book.second.rename(book.second.with_name("01b_quadrupling.md"))
+    assert book.run("export").returncode == 0
+    module = book.root / "transformer_lib/quadrupling.py"
+    assert "\nChapter 1b; generated from\n" in module.read_text()
+    assert "\nChapter 1; generated from\n" in book.module.read_text()
+
+
 def test_the_exported_module_imports_on_its_own(book):
     book.run("export")
     done = subprocess.run(

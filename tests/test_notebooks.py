@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.house
 
 ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]*_*.ipynb"))
 RANDOM = 3  # the code cell that prints a new uuid each time
 
 
@@ -207,6 +207,28 @@ def test_an_unknown_chapter_is_named_with_those_there_are(made):
     assert "'99'; the book has 01, 02" in done.stderr
 
 
+def test_a_letter_behind_the_number_makes_another_chapter(made):
+    middle = made.first.with_name("01b_tripling.md")
+    text = made.second.read_text(encoding="utf-8")
+    text = text.replace("quadruple", "triple").replace("Quadr", "Tr")
+    middle.write_text(text, encoding="utf-8")
+    assert made.run("export").returncode == 0
+    order = ["01_doubling", "01b_tripling", "02_quadrupling"]
+    assert made.run("changed").stdout.split() == ["house", *order]
+    done = made.run("notebooks", "--again", "01")
+    assert done.stdout == "notebooks: wrote notebooks/01_doubling.ipynb\n"
+    for name in ("1b", "01b", "tripling"):
+        done = made.run("notebooks", "--again", name)
+        assert done.stdout == "notebooks: wrote notebooks/01b_tripling.ipynb\n"
+    edit_cell(made.notebook(middle), "triple(3)", "triple(5)")
+    said = made.run("lab").stderr
+    assert "make adopt FROM=ipynb CHAPTER=01b" in said
+    assert made.run("adopt", "ipynb", "01b").returncode == 0
+    assert "triple(5)" in middle.read_text(encoding="utf-8")
+    done = made.run("notebooks", "99")
+    assert "'99'; the book has 01, 01b, 02" in done.stderr
+
+
 def test_what_jupyterlab_saves_is_what_the_tools_accept(made):
     """Opened and saved through jupytext's own contents manager."""
     from jupytext import TextFileContentsManager
@@ -246,7 +268,9 @@ def test_one_changed_stored_output_fails_with_the_command(made):
     made.edit(path, '"8\\n"', '"9\\n"')
     done = nbval(made, path)
     assert done.returncode == 1
-    assert "make notebooks CHAPTER=01" in done.stdout
+    assert done.stdout.count("make notebooks CHAPTER=01\n") == 1
+    letter = path.rename(path.with_name("01b_doubling.ipynb"))
+    assert "make notebooks CHAPTER=01b\n" in nbval(made, letter).stdout
 
 
 def sanitise(text: str) -> str:

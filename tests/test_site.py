@@ -196,7 +196,8 @@ def built_pages() -> list[str]:
 
 
 def chapters() -> list[str]:
-    return [p for p in built_pages() if re.match(r"notebooks/\d\d_", p)]
+    name = re.compile(r"notebooks/\d\d[a-z]?_")
+    return [p for p in built_pages() if name.match(p)]
 
 
 @pytest.fixture(scope="session")
@@ -342,12 +343,12 @@ def test_pages_are_those_of_the_table_of_contents(book_site):
 
 @pytest.mark.parametrize("page", chapters())
 def test_numbers_begin_with_the_chapters_own(page, book_site):
-    number = str(int(re.match(r"notebooks/(\d\d)_", page)[1]))
+    number = re.match(r"notebooks/0*(\d+[a-z]?)_", page)[1]
     text = (SITE / page).read_text(encoding="utf-8")
     numbers = re.findall(
-        r'<span class="section-number">([\d.]+)'
-        r'|<span class="eqno">\(([\d.]+)'
-        r'|<span class="caption-number">\D*([\d.]+)',
+        r'<span class="section-number">([\da-z.]+)'
+        r'|<span class="eqno">\(([\da-z.]+)'
+        r'|<span class="caption-number">\D*(\d[\da-z.]*)',
         text[text.index("<article") : text.index("</article")],
     )
     firsts = {"".join(found).split(".")[0] for found in numbers}

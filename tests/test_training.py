@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import re
 import signal
 import threading
 from functools import partial
@@ -16,6 +17,7 @@ from transformer_lib.seq2seq import shift
 from transformer_lib.training import (
     Training,
     learning_rate,
+    linear_rate,
     train,
     train_until,
 )
@@ -89,6 +91,20 @@ def test_step_0_has_rate_0():
 def test_no_warm_up_and_steps_before_the_first_are_refused(bad):
     with pytest.raises(ValueError, match="warmup"):
         learning_rate(*bad)
+
+
+def test_the_linear_rate_rises_and_ends():
+    rates = [linear_rate(step, 1.0, warmup=2, steps=4) for step in range(6)]
+    assert rates == pytest.approx([0, 1 / 2, 1, 2 / 3, 1 / 3, 0])
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    "bad", [{"step": -1}, {"step": 6}, {"warmup": 0}, {"warmup": 5}]
+)
+def test_a_linear_rate_outside_its_run_is_refused(bad):
+    with pytest.raises(ValueError, match="outside a run of steps=4"):
+        linear_rate(**{"step": 1, "peak": 1.0, "warmup": 2, "steps": 4} | bad)
 
 
 def test_the_first_step_has_the_rate_of_step_1():
@@ -484,7 +500,10 @@ def test_there_is_no_bar_where_there_is_no_terminal(capsys):
     train_until(new_run(), epoch_of, 2)
     assert capsys.readouterr() == ("", "")
     train_until(new_run(no_bar=False), epoch_of, 2)
-    assert "2/2" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "2/2" in said
+    assert re.search(r"loss \d+\.\d{3}, [\d,]+ tokens/s", said)
+    assert "<00:" in said  # the time left
 
 
 def test_no_model_is_known_by_name():

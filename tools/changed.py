@@ -2,7 +2,7 @@
 
     python tools/changed.py
 
-A chapter has changed when its text, notebook, module, tests or
+A chapter has changed when its text, notebook, module, tests, metrics or
 perturbations differ, committed or not, from the last commit that is also
 on origin's main branch (without an origin: from the last commit). The
 house is what serves every chapter: tools, their tests, the project files.
@@ -28,7 +28,9 @@ def git(*words: str) -> list[str] | None:
 
 def files_of(chapter: Chapter) -> set[str]:
     stem = chapter.md.stem
+    metrics = [*chapter.metrics(".py"), *chapter.metrics(".json")]
     return {
+        *(path.relative_to(ROOT).as_posix() for path in metrics),
         f"notebooks/{stem}.md",
         f"notebooks/{stem}.ipynb",
         f"{PACKAGE}/{chapter.topic}.py",
@@ -46,7 +48,9 @@ def is_of_the_house(file: str) -> bool:
         "tests/conftest.py",
         "tests/nbval_sanitize.cfg",
         "tests/test_export.py",
+        "tests/test_metrics.py",
         "tests/test_notebooks.py",
+        "tests/test_wheel.py",
     )
 
 

@@ -16,6 +16,7 @@ from nbformat import NotebookNode, from_dict
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
+METRICS = NOTEBOOKS / "metrics"
 LIBRARY = ROOT / "transformer_lib"
 PACKAGE = LIBRARY.name
 
@@ -46,17 +47,21 @@ class ChapterError(Exception):
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter: `NN_topic.md`, its notebook and its module."""
+    """One chapter: `NN_topic.md`, its notebook and its module.
+
+    A letter behind the number, as in `02b_lexicon.md`, makes it one of
+    the rooms that a long chapter opens into.
+    """
 
     md: Path
 
     @property
     def number(self) -> str:
-        return self.md.stem[:2]
+        return self.md.stem.partition("_")[0]
 
     @property
     def topic(self) -> str:
-        return self.md.stem[3:]
+        return self.md.stem.partition("_")[2]
 
     @property
     def ipynb(self) -> Path:
@@ -65,6 +70,10 @@ class Chapter:
     @property
     def module(self) -> Path:
         return LIBRARY / f"{self.topic}.py"
+
+    def metrics(self, suffix: str) -> list[Path]:
+        """The chapter's files `NN_name` in notebooks/metrics/."""
+        return sorted(METRICS.glob(f"{self.number}_*{suffix}"))
 
     def __str__(self) -> str:
         return f"notebooks/{self.md.name}"
@@ -95,7 +104,8 @@ class Chapter:
 
 def all_chapters() -> list[Chapter]:
     """Every chapter there is, in the order of the book."""
-    return [Chapter(md) for md in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.md"))]
+    found = (Chapter(md) for md in NOTEBOOKS.glob("[0-9][0-9]*_*.md"))
+    return sorted(found, key=lambda chapter: chapter.number)
 
 
 def choose(names: list[str]) -> list[Chapter]:
@@ -109,7 +119,7 @@ def choose(names: list[str]) -> list[Chapter]:
         found = [
             c
             for c in chapters
-            if stem.zfill(2) == c.number or stem in (c.topic, c.md.stem)
+            if stem in (c.number, c.number.lstrip("0"), c.topic, c.md.stem)
         ]
         if not found:
             have = ", ".join(c.number for c in chapters)
@@ -147,8 +157,9 @@ def sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _without_docstrings(tree: ast.AST) -> str:
-    """The tree as text, its docstrings and line numbers left out."""
+def code_alone(source: str) -> str:
+    """Python source without comments, docstrings and line numbers."""
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if (
@@ -197,6 +208,14 @@ def modules_behind(sources: list[str]) -> list[str]:
     return sorted(seen)
 
 
+def library_behind(sources: list[str]) -> list[str]:
+    """Name and code of each of our modules behind the sources."""
+    parts = []
+    for module in modules_behind(sources):
+        parts += [module, code_alone((LIBRARY / f"{module}.py").read_text())]
+    return parts
+
+
 def code_digest(nb: NotebookNode, chapter: Chapter) -> str:
     """What the outputs of a chapter depend on, as one short string.
 
@@ -204,13 +223,9 @@ def code_digest(nb: NotebookNode, chapter: Chapter) -> str:
     docstrings left out), the figure style, and its metrics files.
     """
     sources = [c.source for c in nb.cells if c.cell_type == "code"]
-    parts = list(sources)
-    for module in modules_behind(sources):
-        tree = ast.parse((LIBRARY / f"{module}.py").read_text())
-        parts += [module, _without_docstrings(tree)]
+    parts = [*sources, *library_behind(sources)]
     parts.append((NOTEBOOKS / "matplotlibrc").read_text())
-    metrics = NOTEBOOKS / "metrics"
-    for path in sorted(metrics.glob(f"{chapter.number}_*.json")):
+    for path in chapter.metrics(".json"):
         parts += [path.name, path.read_text()]
     return sha("\0".join(parts))
 

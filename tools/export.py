@@ -119,7 +119,7 @@ def insert_header(chapter: Chapter, code: str, tree: ast.Module) -> str:
             "",
             *textwrap.wrap(summary, 72),
             "",
-            f"Chapter {int(chapter.number)}; generated from",
+            f"Chapter {chapter.number.lstrip('0')}; generated from",
             f"notebooks/{chapter.md.name} by `{MEND}`: edit the chapter.",
             '"""',
         ]

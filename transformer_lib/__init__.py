@@ -24,6 +24,9 @@ from transformer_lib.checkpoints import (
     resume,
     save_checkpoint,
 )
+from transformer_lib.clauses import (
+    Phrase,
+)
 from transformer_lib.corpus import (
     Pair,
     read_pairs,
@@ -53,6 +56,14 @@ from transformer_lib.encoder import (
 from transformer_lib.feed_forward import (
     FeedForward,
 )
+from transformer_lib.grammar import (
+    Sentence,
+)
+from transformer_lib.lexicon import (
+    Adjective,
+    Noun,
+    Verb,
+)
 from transformer_lib.loss import (
     cross_entropy,
     evaluate,
@@ -70,6 +81,10 @@ from transformer_lib.normalization import (
     LayerNorm,
     PostNorm,
     PreNorm,
+)
+from transformer_lib.plans import (
+    Context,
+    Plan,
 )
 from transformer_lib.positional_encoding import (
     LearnedPositionalEncoding,
@@ -105,6 +120,7 @@ from transformer_lib.tokenization import (
 from transformer_lib.training import (
     Training,
     learning_rate,
+    linear_rate,
     train,
     train_until,
 )
@@ -112,17 +128,23 @@ from transformer_lib.transformer import (
     Parts,
     Transformer,
 )
+from transformer_lib.translator import (
+    Translation,
+    Translator,
+)
 
 __all__ = [
     "BOS",
     "EOS",
     "PAD",
     "AdditiveAttention",
+    "Adjective",
     "Attention",
     "AttentionRNN",
     "BatchNorm",
     "BilinearAttention",
     "Cache",
+    "Context",
     "ContextRNN",
     "Decoder",
     "DecoderLayer",
@@ -136,13 +158,17 @@ __all__ = [
     "MultiHeadAttention",
     "NoPosition",
     "NoResidual",
+    "Noun",
     "Pair",
     "Parts",
+    "Phrase",
+    "Plan",
     "PostNorm",
     "PreNorm",
     "RNNState",
     "Residual",
     "ScaledDotProductAttention",
+    "Sentence",
     "Seq2Seq",
     "SimpleRNN",
     "SinusoidalPositionalEncoding",
@@ -153,6 +179,9 @@ __all__ = [
     "Training",
     "Transformer",
     "TransformerConfig",
+    "Translation",
+    "Translator",
+    "Verb",
     "average",
     "beam_search",
     "causal_mask",
@@ -165,6 +194,7 @@ __all__ = [
     "kl_divergence",
     "learning_rate",
     "length_penalty",
+    "linear_rate",
     "load_checkpoint",
     "load_model",
     "log_prob",

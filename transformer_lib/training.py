@@ -23,7 +23,14 @@ from tqdm import tqdm
 
 from transformer_lib.loss import Batches, cross_entropy, mean_gradient
 
-__all__ = ["History", "Training", "learning_rate", "train", "train_until"]
+__all__ = [
+    "History",
+    "Training",
+    "learning_rate",
+    "linear_rate",
+    "train",
+    "train_until",
+]
 
 
 History = list[dict[str, Any]]  # a record a step
@@ -36,6 +43,13 @@ def learning_rate(step: int, d_model: int, warmup: int, factor=1.0) -> float:
         raise ValueError(f"{step=} < 0, or {d_model=} < 1, or {warmup=} < 1")
     falling, rising = max(step, 1) ** -0.5, step * warmup**-1.5
     return factor * d_model**-0.5 * min(falling, rising)
+
+
+def linear_rate(step: int, peak: float, warmup: int, steps: int) -> float:
+    """Up to `peak` at `warmup`, then down to 0; :eq:`linear-rate`."""
+    if not 1 <= warmup <= steps or not 0 <= step <= steps + 1:
+        raise ValueError(f"{step=}, {warmup=}: outside a run of {steps=}")
+    return peak * min(step / warmup, (steps + 1 - step) / (steps + 1 - warmup))
 
 
 @dataclass
@@ -146,14 +160,19 @@ def train_until(run: Training, batches: _Data, steps: int) -> History:
     lines = _lines(run)
     places = _from(batches, run.epoch, run.batch)
     bar = tqdm(total=steps, initial=run.step, unit="step", disable=run.no_bar)
+    tokens = 0
     with bar, open(run.log, "w", 1, "utf-8") as log:
         log.write(lines)
         while run.step < steps:
-            taken = list(itertools.islice(places, run.accumulate))
-            _step(run, taken)
-            run.history[-1].update(run.after_step(run) or {})
-            log.write(json.dumps(run.history[-1]) + "\n")
+            _step(run, list(itertools.islice(places, run.accumulate)))
+            last = run.history[-1]
+            last.update(run.after_step(run) or {})
+            log.write(json.dumps(last) + "\n")
             run.save(run)
+            tokens += last["tokens"]
+            pace = tokens / max(bar.format_dict["elapsed"], 1e-9)
+            said = f"loss {last['loss']:.3f}, {pace:,.0f} tokens/s"
+            bar.set_postfix_str(said, refresh=False)
             bar.update()
     return run.history
 

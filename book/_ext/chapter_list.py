@@ -34,11 +34,11 @@ class ChapterList(SphinxDirective):
             chapters = []
             for docname in part.items:
                 path = Path(self.env.srcdir, f"{docname}.ipynb")
-                number = re.match(r"(\d+)_", path.name)
+                number = re.match(r"0*(\d+[a-z]?)_", path.name)
                 if number and path.is_file():
                     self.env.note_dependency(str(path))
                     title, summary = opening(path)
-                    link = f"[{int(number[1])} {title}](/{docname}.ipynb)"
+                    link = f"[{number[1]} {title}](/{docname}.ipynb)"
                     summary = " ".join(summary.split())
                     chapters += [link, f": {summary}", ""]
             if chapters:

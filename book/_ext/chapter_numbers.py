@@ -1,4 +1,4 @@
-"""Numbers a chapter by its file name: `notebooks/07_attention` is 7.
+"""Numbers a chapter by its file name: `07_attention` is 7, `02b_…` is 2b.
 
 Sphinx counts chapters by their place in the table of contents. Titles,
 sections, equations, figures, theorems and exercises all get their first
@@ -19,10 +19,10 @@ from sphinx.environment.collectors.toctree import TocTreeCollector
 number_figures = TocTreeCollector.assign_figure_numbers
 
 
-def number_in_name(docname: str) -> int | None:
+def number_in_name(docname: str) -> str | None:
     """The number that a page's file name begins with, or None."""
-    match = re.match(r"(\d+)_", docname.rsplit("/", 1)[-1])
-    return int(match[1]) if match else None
+    match = re.match(r"0*(\d+[a-z]?)_", docname.rsplit("/", 1)[-1])
+    return match[1] if match else None
 
 
 def renumber(env: BuildEnvironment) -> None:

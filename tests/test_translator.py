@@ -1,0 +1,475 @@
+"""Everything between a string and a string, with and without training."""
+
+import copy
+import itertools
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer_lib.checkpoints import save_checkpoint
+from transformer_lib.grammar import corpus
+from transformer_lib.rnn import AttentionRNN, ContextRNN, SimpleRNN
+from transformer_lib.seq2seq import BOS, EOS, PAD, Seq2Seq
+from transformer_lib.tokenization import Tokenizer
+from transformer_lib.transformer import Transformer
+from transformer_lib.translator import (
+    MODELS,
+    SIZES,
+    Translation,
+    Translator,
+    build,
+    exact_match,
+    normalise,
+    room,
+)
+
+DRAWN = corpus(300, seed=1)
+TOKENIZER = Tokenizer.train(
+    [text for s in DRAWN for text in s[:2]], vocab_size=320
+)
+SENTENCES = [s for s in DRAWN if len(TOKENIZER.encode(s.french)) < 18]
+SMALL = {
+    "transformer": {
+        "d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1,
+        "n_decoder_layers": 2, "max_len": 64,
+    },
+    "simple-rnn": {"d_embed": 8, "d_hidden": 8},
+    "context-rnn": {"d_embed": 8, "d_hidden": 8},
+    "attention-rnn": {"d_embed": 8, "d_hidden": 8},
+}  # fmt: skip
+
+
+LIMIT = 20
+
+
+class Short(Translator):
+    """Untrained models seldom end; these may write twenty tokens."""
+
+    limit = LIMIT
+
+
+def untrained(name="transformer", source="fr", **sizes) -> Translator:
+    torch.manual_seed(0)
+    sizes = SMALL[name] | {"vocab_size": TOKENIZER.vocab_size} | sizes
+    target = "en" if source == "fr" else "fr"
+    config = {"model": name, "sizes": sizes}
+    config |= {"source": source, "target": target}
+    return Short(build(name, **sizes), TOKENIZER, config)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return untrained()
+
+
+def texts(found) -> list[list[str]]:
+    return [[best.text for best in each] for each in found]
+
+
+# What a reader types
+
+
+@pytest.mark.parametrize(
+    ("typed", "language", "read"),
+    [
+        ("Je suis étudiant.", "fr", "je suis étudiant"),
+        ("je suis e\u0301tudiant", "fr", "je suis étudiant"),
+        ("JE SUIS ÉTUDIANT !", "fr", "je suis étudiant"),
+        ("  J’aime\u00a0l’école …", "fr", "j'aime l'école"),
+        ("Es-tu là?", "fr", "es-tu là ?"),
+        ("es-tu là\u202f?", "fr", "es-tu là ?"),
+        ("Are you there ?", "en", "are you there?"),
+        ("are you there ??", "en", "are you there?"),
+        ("Merci !", "fr", "merci"),
+        ("a.b.c.", "", "a.b.c"),
+        (" .\n", "", ""),
+        ("?", "fr", "?"),
+    ],
+)
+def test_every_spelling_is_read_as_one(typed, language, read):
+    assert normalise(typed, language) == read
+
+
+@given(st.text(), st.sampled_from(["", "fr", "en"]))
+def test_normalising_twice_is_normalising_once(text, language):
+    once = normalise(text, language)
+    assert normalise(once, language) == once
+    assert once == unicodedata.normalize("NFC", once)
+    assert once.split() == re.split(" ", once) or once == ""
+
+
+def test_the_grammar_is_normal():
+    for s in SENTENCES:
+        assert normalise(s.french, "fr") == s.french
+        assert normalise(s.english, "en") == s.english
+
+
+# A model by its name
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("transformer", Transformer),
+        ("simple-rnn", SimpleRNN),
+        ("context-rnn", ContextRNN),
+        ("attention-rnn", AttentionRNN),
+    ],
+)
+def test_every_name_builds_its_model(name, kind):
+    model = build(name, vocab_size=50, **SMALL[name])
+    assert type(model) is kind
+    assert isinstance(model, Seq2Seq)
+    logits = model(torch.tensor([[5, EOS]]), torch.tensor([[BOS, 7, 8]]))
+    assert logits.shape == (1, 3, 50)
+    assert MODELS.keys() == SIZES.keys()
+
+
+def test_the_norm_stands_where_it_is_asked_to():
+    pre, post, usual = (
+        build("transformer", vocab_size=50, **SMALL["transformer"], **norm)
+        for norm in ({"norm": "pre"}, {"norm": "post"}, {})
+    )
+    names = [set(m.state_dict()) for m in (pre, post, usual)]
+    final = {n for n in names[0] if "final_norm" in n}
+    assert final
+    assert names[0] - names[1] == final
+    assert names[0] == names[2]
+
+
+def test_sizes_that_are_not_named_are_those_of_the_table():
+    model = build("transformer", vocab_size=50, d_model=64)
+    assert model.src_embedding.weight.shape == (50, 64)
+    assert (
+        len(model.encoder.layers) == SIZES["transformer"]["n_encoder_layers"]
+    )
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("name", "sizes", "says"),
+    [
+        ("lstm", {}, "'lstm': there are transformer, simple-rnn"),
+        ("simple-rnn", {"n_heads": 2}, "'n_heads'; it has vocab_size, d_em"),
+        ("transformer", {"depth": 2}, "'depth'.*n_decoder_layers.*norm"),
+        ("transformer", {"norm": "mid"}, "'mid', expected 'pre' or 'post'"),
+        ("transformer", {"n_heads": 3}, "3"),
+    ],
+)
+def test_what_there_is_not_is_refused_with_what_there_is(name, sizes, says):
+    with pytest.raises(ValueError, match=says):
+        build(name, vocab_size=50, **sizes)
+
+
+# Lines in, lines out
+
+
+def test_ids_are_the_normal_texts_and_end(translator):
+    assert translator.ids("Je suis étudiant.") == [
+        *TOKENIZER.encode("je suis étudiant"), EOS,
+    ]  # fmt: skip
+    assert translator.ids(" ") == translator.ids("...") == []
+    rows = translator.tensor([[5, 6, EOS], [7, EOS]])
+    assert rows.tolist() == [[5, 6, EOS], [7, EOS, PAD]]
+    assert [room([3] * n) for n in (0, 1, 8, 9)] == [0, 8, 8, 16]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_order_and_number_of_lines_are_kept(name):
+    translator = untrained(name)
+    lines = [s.french for s in SENTENCES[:12]]
+    lines.insert(4, "")
+    lines.insert(9, " \t")
+    found = translator.translate(lines, beam=2)
+    assert len(found) == 14
+    assert found[4] == found[9] == [Translation("", 0.0)]
+    assert all(len(each) == 1 for each in found)
+    some = [3, 12, 4, 0]
+    alone = [translator.translate([lines[i]], beam=2)[0] for i in some]
+    assert texts(alone) == texts(found[i] for i in some)
+    backwards = translator.translate(lines[::-1], beam=2)
+    assert texts(backwards[::-1]) == texts(found)
+
+
+def test_small_batches_say_what_large_ones_say(translator):
+    lines = [s.french for s in SENTENCES[:9]]
+    large = translator.translate(lines, beam=2)
+    small = translator.translate(lines, beam=2, max_tokens=1)
+    assert texts(small) == texts(large)
+
+
+def test_a_batch_stays_within_its_tokens(translator, monkeypatch):
+    sizes = []
+    search = translator.search
+
+    def watched(sources, beam, n_best):
+        longest = max(map(len, sources))
+        assert longest - min(map(len, sources)) < 8
+        sizes.append(len(sources) * longest * beam)
+        return search(sources, beam, n_best)
+
+    monkeypatch.setattr(translator, "search", watched)
+    seen = []
+    lines = [s.french for s in SENTENCES[:30]] + [""]
+    translator.translate(lines, beam=3, max_tokens=400, progress=seen.append)
+    assert max(sizes) <= 400
+    assert max(sizes) > 200
+    assert sum(seen) == 30
+    assert len(seen) == len(sizes)
+
+
+def test_n_best_are_different_and_the_best_first(translator):
+    (found,) = translator.translate(["je suis là"], beam=5, n_best=5)
+    assert len(found) == 5
+    scores = [best.score for best in found]
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) == 5
+    ((best,),) = translator.translate(["je suis là"], beam=5)
+    assert best == found[0]
+
+
+def test_a_call_gives_the_best_text(translator):
+    lines = ["je suis là", "", "merci"]
+    found = [best.text for (best,) in translator.translate(lines)]
+    assert translator(lines) == found
+    assert translator("je suis là") == found[0]
+    assert translator("") == ""
+    assert translator([]) == translator.translate([]) == []
+
+
+def test_a_translation_stands_on_one_line():
+    translator = untrained()
+    newline = TOKENIZER.encode("\n")[0]
+    with torch.no_grad():
+        translator.model.src_embedding.weight[newline] *= 40
+    found = translator.translate(["je suis là", "merci"], beam=3, n_best=3)
+    for best in itertools.chain(*found):
+        assert not set("\n\r\t") & set(best.text)
+
+
+def test_translating_leaves_no_trace():
+    translator = untrained(p_drop=0.5)
+    translator.model.train()
+    before = copy.deepcopy(translator.model.state_dict())
+    first = translator.translate(["je suis là"])
+    assert first == translator.translate(["je suis là"])
+    assert translator.model.training
+    for name, w in translator.model.state_dict().items():
+        assert torch.equal(w, before[name])
+        assert not w.requires_grad
+
+
+@pytest.mark.bad_input
+def test_too_long_a_line_is_named_with_its_tokens_and_the_limit(translator):
+    letters = "abcdefghijklmnopqrstuvwxyz" * 3
+    count = [len(TOKENIZER.encode(letters[:i])) for i in range(78)]
+    fits = letters[: max(i for i in range(78) if count[i] < LIMIT)]
+    assert len(translator.ids(fits)) == LIMIT
+    says = rf"line 3 has {count[-1] + 2} tokens; .* {LIMIT}:"
+    with pytest.raises(ValueError, match=says):
+        translator.translate(["", "merci", letters])
+
+
+@pytest.mark.bad_input
+def test_more_than_the_beam_is_refused(translator):
+    with pytest.raises(ValueError, match="n_best=5"):
+        translator.translate(["merci"], beam=4, n_best=5)
+    with pytest.raises(ValueError, match="beam=0"):
+        translator.translate(["merci"], beam=0)
+
+
+# What it looks at
+
+
+@pytest.mark.parametrize("name", ["transformer", "attention-rnn"])
+def test_the_maps_are_those_of_its_own_translation(name):
+    translator = untrained(name)
+    read, written, maps = translator.attention("Je suis grand.")
+    assert "".join(read) == "je suis grand<eos>"
+    said = "".join(written).removesuffix("<eos>")
+    assert " ".join(said.split()) == translator("je suis grand")
+    *_, last = maps.values()
+    assert last.shape[0] == 1
+    assert last.shape[2:] == (len(written), len(read))
+    assert torch.allclose(last.sum(-1), torch.ones(last.shape[:3]))
+
+
+@pytest.mark.bad_input
+def test_what_shows_no_attention_is_refused(translator):
+    with pytest.raises(ValueError, match="no words"):
+        translator.attention(" ")
+    with pytest.raises(ValueError, match="no Attention in SimpleRNN"):
+        untrained("simple-rnn").attention("je suis là")
+
+
+# Files
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_saved_comes_back(name, tmp_path):
+    translator = untrained(name)
+    translator.save(tmp_path / "new" / "folder")
+    again = Short.load(tmp_path / "new" / "folder")
+    assert again.config == translator.config
+    assert not again.model.training
+    lines = [s.french for s in SENTENCES[:5]]
+    assert again.translate(lines) == translator.translate(lines)
+    assert sorted(p.name for p in (tmp_path / "new" / "folder").iterdir()) == [
+        "model.safetensors", "tokenizer.json",
+    ]  # fmt: skip
+
+
+def test_half_precision_is_half_as_large_and_still_right(tmp_path):
+    translator = untrained()
+    translator.save(tmp_path / "whole")
+    translator.save(tmp_path / "half", half=True)
+    whole, half = (
+        (tmp_path / name / "model.safetensors").stat().st_size
+        for name in ("whole", "half")
+    )
+    weights = sum(w.numel() for w in translator.model.parameters())
+    assert whole - half == pytest.approx(2 * weights, abs=64)
+    assert (
+        translator.model.state_dict()["src_embedding.weight"].dtype
+        == torch.float32
+    )
+    again = Short.load(tmp_path / "half").model.state_dict()
+    for name, w in translator.model.state_dict().items():
+        assert torch.equal(again[name], w.half().float())
+
+
+def test_a_shipped_size_fits_four_megabytes_in_half_precision(tmp_path):
+    sizes = {"vocab_size": TOKENIZER.vocab_size}
+    config = {"model": "transformer", "sizes": sizes, "source": "fr"}
+    big = Translator(build("transformer", **sizes), TOKENIZER, config)
+    big.save(tmp_path, half=True)
+    files = [p.stat().st_size for p in tmp_path.iterdir()]
+    more = (1200 - TOKENIZER.vocab_size) * 128 * 2
+    assert sum(files) + more < 4_000_000
+
+
+def test_saving_again_replaces_the_translator(tmp_path):
+    untrained("simple-rnn").save(tmp_path)
+    translator = untrained()
+    translator.save(tmp_path)
+    assert Translator.load(tmp_path).config == translator.config
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_save_that_fails_leaves_the_old_translator(tmp_path, monkeypatch):
+    old = untrained("simple-rnn")
+    old.save(tmp_path)
+    new = untrained()
+    new.config["sizes"]["d_model"] = object()
+    with pytest.raises(TypeError, match="d_model"):
+        new.save(tmp_path)
+    assert Translator.load(tmp_path).config == old.config
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_save_cut_off_in_the_middle_leaves_no_mixture(tmp_path, monkeypatch):
+    untrained("simple-rnn").save(tmp_path)
+    replace = Path.replace
+
+    def cut_off(self, target):
+        if Path(target) == tmp_path / "model.safetensors":
+            raise OSError("power cut")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", cut_off)
+    with pytest.raises(OSError, match="power cut"):
+        untrained().save(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        Translator.load(tmp_path)
+    monkeypatch.undo()
+    untrained().save(tmp_path)
+    assert Translator.load(tmp_path).config == untrained().config
+
+
+@pytest.mark.bad_input
+def test_no_translator_is_said_with_those_that_are_shipped(tmp_path):
+    for name in (tmp_path, "fr-de", tmp_path / "nowhere"):
+        with pytest.raises(FileNotFoundError, match="or a shipped one"):
+            Translator.load(name)
+    untrained().save(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"tokenizer\.json"):
+        Translator.load(tmp_path)
+
+
+@pytest.mark.bad_input
+def test_what_is_no_translators_file_is_refused(tmp_path):
+    translator = untrained()
+    translator.save(tmp_path)
+    path = tmp_path / "model.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    with pytest.raises(ValueError, match="not whole"):
+        Translator.load(tmp_path)
+    wrong = copy.deepcopy(translator.config)
+    wrong["sizes"]["d_ff"] = 48
+    for config, says in [
+        (None, "no translator's"),
+        ({"model": "transformer"}, "no translator's: 'sizes'"),
+        (wrong, "size mismatch"),
+        (translator.config | {"model": "lstm"}, "'lstm': there are"),
+    ]:
+        save_checkpoint(path, translator.model, config)
+        with pytest.raises(ValueError, match=says):
+            Translator.load(tmp_path)
+
+
+@pytest.mark.bad_input
+def test_another_models_tokenizer_is_refused(tmp_path):
+    untrained().save(tmp_path)
+    Tokenizer.train([], 259).save(tmp_path / "tokenizer.json")
+    with pytest.raises(ValueError, match="another model's"):
+        Translator.load(tmp_path)
+
+
+# How good it is
+
+
+def test_exact_match_counts_what_is_one_of_the_right_ones():
+    right = {"tu es fatigué", "tu es fatiguée"}
+    said = ["Tu es fatiguée.", "tu es fatigués", "tu es  fatigué"]
+    assert exact_match(said, [right] * 3) == 2 / 3
+    assert exact_match(["es-tu là?"], [["es-tu là ?"]]) == 1
+    assert exact_match([""], [["tu"]]) == 0
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize(
+    ("said", "right"), [([], []), (["a"], [set()]), (["a", "b"], [{"a"}])]
+)
+def test_exact_match_needs_references_for_each(said, right):
+    with pytest.raises(ValueError):  # noqa: PT011
+        exact_match(said, right)
+
+
+# The translators that come with the library
+
+
+def test_the_shipped_translators_translate():
+    translator = Translator.load("fr-en")
+    assert translator("je suis étudiant") == "i am a student"
+    assert translator("Je suis étudiante.") == "i am a student"
+    assert translator(["Merci !", "", "merci"]) == ["thanks", "", "thanks"]
+    assert Translator.load("en-fr")("thanks") == "merci"
+
+
+@pytest.mark.parametrize("name", ["fr-en", "en-fr"])
+def test_a_shipped_translator_is_small_and_knows_its_languages(name):
+    translator = Translator.load(name)
+    source, target = name.split("-")
+    assert translator.config["source"] == source
+    assert translator.config["target"] == target
+    from transformer_lib.translator import _folder
+
+    files = [path.stat().st_size for path in _folder(name).iterdir()]
+    assert sum(files) <= 4_000_000

@@ -1,0 +1,637 @@
+"""The command line: train a translator, translate with it, evaluate it.
+
+python -m transformer_lib translate "je suis étudiant"
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from transformer_lib.attention_maps import draw
+from transformer_lib.checkpoints import resume, save_checkpoint
+from transformer_lib.corpus import Pair, read_pairs
+from transformer_lib.grammar import (
+    PARTS,
+    PHENOMENA,
+    corpus,
+    pairs,
+    pronoun_of,
+    references,
+)
+from transformer_lib.loss import Batches, cross_entropy
+from transformer_lib.tokenization import Tokenizer, make_batch, token_batches
+from transformer_lib.training import Training, linear_rate, train_until
+from transformer_lib.translator import (
+    MODELS,
+    SIZES,
+    Translator,
+    build,
+    exact_match,
+    normalise,
+)
+
+PROGRAM = "python -m transformer_lib"
+GRAMMAR = "grammar"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run depends on: equal settings give equal translators."""
+
+    model: str = "transformer"
+    sizes: dict[str, Any] = field(default_factory=dict)
+    source: str = "fr"
+    target: str = ""  # the other one of fr and en
+    corpus: str = GRAMMAR  # or a tab-separated file, source first
+    phenomena: list[str] = field(default_factory=lambda: [*PHENOMENA])
+    sentences: int = 100_000  # pairs to learn from, at most
+    longest: int = 50  # words of a side
+    vocab: int = 1200
+    steps: int = 10_000
+    tokens: int = 4096  # a batch, padding included
+    rate: float = 1e-3  # the peak, at the end of the warm-up
+    warmup: int = 0  # steps; 0: a tenth of them
+    smoothing: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        other = {"fr": "en", "en": "fr"}.get(self.source, "")
+        warmup = max(1, self.steps // 10)
+        usual = SIZES.get(self.model, {})
+        for name, value in [
+            ("target", self.target or other),
+            ("warmup", self.warmup or warmup),
+            ("sizes", usual | self.sizes),
+        ]:
+            object.__setattr__(self, name, value)
+        _check(self)
+
+
+def _check(settings: Settings) -> None:
+    s = settings
+    for name in ("sentences", "longest", "steps", "tokens", "warmup"):
+        if getattr(s, name) < 1:
+            raise ValueError(f"{name} is {getattr(s, name)}, expected >= 1")
+    if s.warmup > s.steps:
+        raise ValueError(f"warmup is {s.warmup}, and there are {s.steps=}")
+    if not (s.rate > 0 and 0 <= s.smoothing < 1):
+        raise ValueError(f"{s.rate=}, {s.smoothing=}: expected > 0, in [0, 1)")
+    if not s.target or s.source == s.target:
+        raise ValueError(f"{s.source} to {s.target!r}: name another --target")
+    if s.corpus == GRAMMAR and {s.source, s.target} != {"fr", "en"}:
+        raise ValueError(
+            f"{s.source} to {s.target}: the grammar has fr and en; name a "
+            "file of pairs as --corpus, or one of them as --source"
+        )
+
+
+def examples(settings: Settings) -> list[Pair]:
+    """The pairs that a run learns from, normalised."""
+    s = settings
+    if s.corpus == GRAMMAR:
+        drawn = corpus(s.sentences, s.seed, phenomena=s.phenomena)
+        found = pairs(drawn, s.source)
+    else:
+        found = read_pairs(s.corpus, source=0, target=1)[: s.sentences]
+    plain = [
+        Pair(normalise(p.source, s.source), normalise(p.target, s.target))
+        for p in found
+    ]
+    kept = [
+        p for p in plain if all(0 < len(t.split()) <= s.longest for t in p)
+    ]
+    if not kept:
+        raise ValueError(f"{s.corpus} has no pair of {s.longest=} words")
+    return kept
+
+
+def training_run(
+    settings: Settings,
+    data: Sequence[Pair],
+    tokenizer: Tokenizer | None = None,
+    device: torch.device | str = "cpu",
+    **parts: Any,
+) -> tuple[Translator, Training, Callable[[int], Batches]]:
+    """A translator, the run that teaches it, and the batches of an epoch.
+
+    `parts` are those of Training; train_until(run, batches, steps) goes on.
+    """
+    s = settings
+    if tokenizer is None:
+        texts = (text for pair in data for text in pair)
+        tokenizer = Tokenizer.train(texts, s.vocab)
+    torch.manual_seed(s.seed)
+    sizes = s.sizes | {"vocab_size": tokenizer.vocab_size}
+    model = build(s.model, **sizes).to(device)
+    config = {"model": s.model, "sizes": sizes}
+    config |= {"source": s.source, "target": s.target}
+    translator = Translator(model, tokenizer, config)
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=s.rate, betas=(0.9, 0.98), eps=1e-9, fused=True
+    )
+    rate = partial(linear_rate, peak=s.rate, warmup=s.warmup, steps=s.steps)
+    loss = partial(cross_entropy, smoothing=s.smoothing)
+    run = Training(model, optimizer, rate, loss=loss, **parts)
+    return translator, run, _batches(s, data, translator)
+
+
+def _batches(
+    settings: Settings, data: Sequence[Pair], translator: Translator
+) -> Callable[[int], Batches]:
+    encode = translator.tokenizer.encode
+    src = [encode(pair.source) for pair in data]
+    tgt = [encode(pair.target) for pair in data]
+    lengths = [max(map(len, two)) + 1 for two in zip(src, tgt, strict=True)]
+    if max(lengths) > translator.limit:
+        raise ValueError(
+            f"a sentence of {max(lengths)} tokens, and the model reads "
+            f"{translator.limit}: raise max_len, or lower --longest"
+        )
+
+    def batches(epoch: int) -> Iterator:
+        drawn = settings.seed * 1_000_003 + epoch
+        for rows in token_batches(lengths, settings.tokens, drawn):
+            yield make_batch([src[i] for i in rows], [tgt[i] for i in rows])
+
+    return batches
+
+
+_CHECKPOINT, _LOG, _RUN = "checkpoint.safetensors", "log.jsonl", "run.json"
+
+
+def train(args: argparse.Namespace) -> int:
+    """Learns, and writes the translator into the folder of the run."""
+    folder = Path(args.out)
+    begun = _begun(folder) if args.resume else {}
+    settings = _settings(args, begun, folder)
+    if args.threads or begun:
+        torch.set_num_threads(args.threads or begun["threads"])
+    device = _device(args.device or begun.get("device", "cpu"))
+    print(f"{settings.corpus}: reading pairs", file=sys.stderr)
+    data, words = examples(settings), folder / "tokenizer.json"
+    tokenizer = Tokenizer.load(words) if begun and words.is_file() else None
+    made = training_run(settings, data, tokenizer, device)
+    digest = hashlib.sha256(repr(data).encode()).hexdigest()
+    if not begun:
+        begun = {"settings": asdict(settings), "data": digest}
+        begun |= {"threads": torch.get_num_threads(), "device": str(device)}
+        begun["every"] = args.every or 500
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / _RUN, json.dumps(begun, indent=1) + "\n")
+    if not words.is_file():
+        _write(words, made[0].tokenizer.bpe.to_str(pretty=True))
+    if digest != begun["data"]:
+        raise ValueError(
+            f"{settings.corpus} has changed since {folder} was begun: bring "
+            "it back as it was, or begin another run"
+        )
+    every = args.every or begun["every"]
+    return _go_on(folder, settings, every, args.half, *made)
+
+
+def _begun(folder: Path) -> dict[str, Any]:
+    """What the folder's run was begun with; clears away what a kill left."""
+    if not (folder / _RUN).is_file():
+        raise FileNotFoundError(
+            f"{folder} holds no run to go on with: leave out --resume"
+        )
+    for partial_file in folder.glob(".*.partial"):
+        if partial_file.is_dir():
+            shutil.rmtree(partial_file)
+        else:
+            partial_file.unlink()
+    return json.loads((folder / _RUN).read_text(encoding="utf-8"))
+
+
+def _settings(
+    args: argparse.Namespace, begun: dict[str, Any], folder: Path
+) -> Settings:
+    """Those asked for, or those of the run that was begun."""
+    names = {f.name for f in fields(Settings)} - {"sizes"}
+    asked = {k: v for k, v in vars(args).items() if k in names}
+    asked = {k: v for k, v in asked.items() if v is not None}
+    if not begun:
+        if any(not path.match(".*.partial") for path in folder.glob("*")):
+            raise FileExistsError(
+                f"{folder} is not empty: go on with the run in it by "
+                "--resume, or name another folder as --out"
+            )
+        model = asked.get("model", Settings.model)
+        return Settings(**asked, sizes=_sizes(args.set, model))
+    old = begun["settings"]
+    asked |= _sizes(args.set, old["model"])
+    for name, value in asked.items():
+        was = (old["sizes"] | old)[name]
+        if value != was:
+            raise ValueError(
+                f"{name} {value}: the run in {folder} was begun with {was}, "
+                "and to go on is to keep that; or begin another run"
+            )
+    return Settings(**old)
+
+
+def _sizes(items: Iterable[str], model: str) -> dict[str, Any]:
+    """The sizes in d_model=64, …, as numbers."""
+    sizes, usual = {}, SIZES.get(model, {})
+    for name, _, text in (item.partition("=") for item in items):
+        if name not in usual:
+            has = ", ".join(usual) or ", ".join(MODELS)
+            raise ValueError(f"{model} has no size {name!r}: there are {has}")
+        try:
+            sizes[name] = type(usual[name])(text)
+        except ValueError:
+            raise ValueError(
+                f"{name} is {text!r}, expected one like {usual[name]!r}"
+            ) from None
+    return sizes
+
+
+def _go_on(
+    folder: Path,
+    settings: Settings,
+    every: int,
+    half: bool,
+    translator: Translator,
+    run: Training,
+    batches: Callable[[int], Batches],
+) -> int:
+    """Trains to the end, or to Ctrl-C; exit code."""
+    checkpoint, run.log = folder / _CHECKPOINT, folder / _LOG
+    call = f"{PROGRAM} {{}} {shlex.quote(str(folder))}"
+
+    def save(run: Training) -> None:
+        if run.step % every == 0 or run.step == settings.steps:
+            save_checkpoint(checkpoint, run, asdict(settings))
+
+    run.save = save
+    if checkpoint.is_file():
+        resume(checkpoint, run)
+    else:
+        run.log.unlink(missing_ok=True)
+    try:
+        train_until(run, batches, settings.steps)
+    except KeyboardInterrupt:
+        old = signal.signal(signal.SIGINT, signal.SIG_IGN)  # this is short
+        save_checkpoint(checkpoint, run, asdict(settings))
+        signal.signal(signal.SIGINT, old)
+        print(f"\nstopped and saved after step {run.step}; to go on:")
+        print("  " + call.format("train --resume --out"))
+        return 130
+    translator.save(folder, half)
+    print(f"the translator is in {folder}; to translate with it:")
+    print("  " + call.format("translate --model"))
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    partial_file = path.with_name(f".{path.name}.partial")
+    partial_file.write_text(text, encoding="utf-8")
+    partial_file.replace(path)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        why = str(error).splitlines()[0]
+        raise ValueError(f"there is no device {name!r} here: {why}") from None
+
+
+def translate(args: argparse.Namespace) -> int:
+    """A line in, a line out; of n best, up to n lines."""
+    translator = Translator.load(args.model, _device(args.device or "cpu"))
+    if not args.text and not args.file and sys.stdin.isatty():
+        print("a sentence a line; Ctrl-D ends", file=sys.stderr)
+        groups = ([line] for line in _lines(sys.stdin.buffer, "input"))
+    else:
+        groups = iter([_all_lines(args)])
+    for lines in groups:
+        with _bar(len(lines)) as bar:
+            found = translator.translate(
+                lines, args.beam, args.n_best, progress=bar.update
+            )
+        for best in found:
+            for text, score in best:
+                before = f"{score:.4f}\t" if args.n_best > 1 else ""
+                print(before + text, flush=sys.stdin.isatty())
+        if args.attention:
+            _draw(translator, lines, args)
+    return 0
+
+
+def _bar(total: int) -> tqdm:
+    """On terminals, and where there is time to look at it."""
+    quiet = total < 100 or not sys.stderr.isatty()
+    return tqdm(total=total, unit="line", disable=quiet)
+
+
+def _all_lines(args: argparse.Namespace) -> list[str]:
+    if args.text:
+        texts = [os.fsencode(text) for text in args.text]
+        return list(_lines(texts, "TEXT"))
+    if args.file:
+        with open(args.file, "rb") as file:
+            return list(_lines(file, args.file))
+    return list(_lines(sys.stdin.buffer, "input"))
+
+
+def _lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    for number, line in enumerate(stream, 1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{name}, line {number}: byte {error.start + 1} is not UTF-8"
+            ) from None
+        yield text.removeprefix("\ufeff" if number == 1 else "").rstrip("\r\n")
+
+
+def _draw(
+    translator: Translator, lines: list[str], args: argparse.Namespace
+) -> None:
+    """Where the last layer looks in the source, a head a picture."""
+    if len(lines) != 1:
+        raise ValueError(f"--attention draws one sentence, not {len(lines)}")
+    try:
+        import matplotlib
+    except ImportError:
+        raise ValueError(
+            "--attention needs matplotlib: pip install matplotlib"
+        ) from None
+    matplotlib.use("agg")
+    read, written, maps = translator.attention(lines[0], args.beam)
+    across = [name for name in maps if "encoder" not in name.split(".")]
+    figure = draw(maps[across[-1]][0], written, read)
+    figure.savefig(args.attention)
+
+
+def evaluate(args: argparse.Namespace) -> int:
+    """Counts what is right, and says it in the measures of the field."""
+    translator = Translator.load(args.model, _device(args.device or "cpu"))
+    if args.pairs:
+        report = {"model": args.model, "pairs": args.pairs}
+        cases = _known(args.pairs, args.count)
+    else:
+        report = {"model": args.model, "part": args.part, "seed": args.seed}
+        wanted = args.count or 1000, args.seed, args.part, args.phenomena
+        cases = held_out(translator, *wanted)
+    with _bar(len(cases)) as bar:
+        judge(translator, cases, args.beam, bar.update)
+    report |= {"beam": args.beam, "of": len(cases)}
+    report |= scores(cases) | {"sentences": cases}
+    _show(report)
+    if args.json:
+        text = json.dumps(report, ensure_ascii=False, indent=1) + "\n"
+        _write(Path(args.json), text)
+    return 0
+
+
+Case = dict[str, Any]
+
+
+def _known(path: str, count: int | None) -> list[Case]:
+    """The sources in a file of pairs, each once, with its translations."""
+    right: dict[str, set[str]] = {}
+    for pair in read_pairs(path, source=0, target=1):
+        right.setdefault(pair.source, set()).add(pair.target)
+    some = itertools.islice(right.items(), count)
+    return [{"source": s, "references": sorted(r)} for s, r in some]
+
+
+def held_out(
+    translator: Translator,
+    count: int,
+    seed: int,
+    part: str = "test",
+    phenomena: Sequence[str] = PHENOMENA,
+) -> list[Case]:
+    """Sentences of the grammar with all their right translations.
+
+    Raises ValueError for a translator of other languages.
+    """
+    source, target = (translator.config[k] for k in ("source", "target"))
+    if {source, target} != {"fr", "en"}:
+        raise ValueError(
+            f"a translator from {source} to {target}, which the grammar has "
+            "not: name a file as --pairs"
+        )
+    return [
+        {
+            "source": sentence.french if source == "fr" else sentence.english,
+            "references": sorted(references(sentence, source)),
+            "tags": sorted(sentence.tags),
+        }
+        for sentence in corpus(count, seed, part, phenomena)
+    ]
+
+
+def judge(
+    translator: Translator,
+    cases: Sequence[Case],
+    beam: int = 4,
+    progress: Callable[[int], Any] | None = None,
+) -> None:
+    """Adds to each case its translation, score, and whether it is right."""
+    sources = [case["source"] for case in cases]
+    found = translator.translate(sources, beam, progress=progress)
+    for case, ((text, score),) in zip(cases, found, strict=True):
+        right = exact_match([text], [case["references"]]) == 1
+        case |= {"translation": text, "score": score, "right": right}
+
+
+def scores(cases: Sequence[Case]) -> dict[str, Any]:
+    """Exact match, by phenomenon too; pronouns; BLEU and chrF."""
+    from sacrebleu.metrics import BLEU, CHRF
+
+    said = [case["translation"] for case in cases]
+    right = [case["references"] for case in cases]
+    report = {"exact_match": _share(case["right"] for case in cases)}
+    report["phenomena"] = {
+        name: _share(c["right"] for c in cases if name in c.get("tags", ()))
+        for name in PHENOMENA
+        if any("tags" in case for case in cases)
+    }
+    report["pronouns"] = _share(
+        pronoun_of(case["translation"]) in set(map(pronoun_of, refs))
+        for case, refs in zip(cases, right, strict=True)
+        if "coreference" in case.get("tags", ()) and pronoun_of(refs[0])
+    )
+    plain = [[normalise(text) for text in refs] for refs in right]
+    lists = [list(refs) for refs in itertools.zip_longest(*plain)]
+    for name, metric in [("BLEU", BLEU()), ("chrF", CHRF())]:
+        score = metric.corpus_score([*map(normalise, said)], lists).score
+        report[name] = [score, str(metric.get_signature())]
+    return report
+
+
+def _share(each: Iterable[bool]) -> dict[str, int]:
+    each = list(each)
+    return {"right": sum(each), "of": len(each)}
+
+
+def _show(report: dict[str, Any]) -> None:
+    rows = [("exact match", report["exact_match"])]
+    rows += report["phenomena"].items()
+    rows += [("il or elle", report["pronouns"])]
+    for name, share in rows:
+        if share["of"]:
+            part = share["right"] / share["of"]
+            print(f"{name:14}{part:7.1%}{share['right']:7} of {share['of']}")
+    for name in ("BLEU", "chrF"):
+        score, signature = report[name]
+        print(f"{name:14}{score:6.2f}   {signature}")
+
+
+def _natural(text: str) -> int:
+    """A number of argparse's own: 1, 2, …"""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of 1, 2, 3, …")
+    return int(text)
+
+
+def _corpus(text: str) -> str:
+    return text if text == GRAMMAR else str(Path(text).resolve())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM, description=__doc__.splitlines()[0]
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for run, options in [
+        (train, _train_options),
+        (translate, _translate_options),
+        (evaluate, _evaluate_options),
+    ]:
+        says = run.__doc__.splitlines()[0]
+        command = commands.add_parser(
+            run.__name__, help=says, description=says
+        )
+        command.set_defaults(run=run, parser=command)
+        options(command.add_argument)
+        command.add_argument("--device", help="cpu (default), cuda, mps")
+    return parser
+
+
+def _train_options(add: Callable) -> None:
+    add("--out", required=True, metavar="FOLDER", help="of the run")
+    add("--resume", action="store_true", help="go on with the run in it")
+    add("--model", choices=MODELS, help=f"default: {Settings.model}")
+    add(
+        "--set",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="SIZE=N",
+        help="sizes of the model, as d_model=64",
+    )
+    add("--source", help="language to translate from (default: fr)")
+    add("--target", help="and into (default: the other of fr and en)")
+    add(
+        "--corpus",
+        type=_corpus,
+        metavar="FILE.tsv",
+        help="pairs, source first (default: the book's grammar)",
+    )
+    _phenomena_option(add)
+    for name, what in [
+        ("sentences", "pairs to learn from, at most"),
+        ("longest", "words of a sentence, at most"),
+        ("vocab", "pieces of the tokenizer"),
+        ("steps", "of the optimizer"),
+        ("tokens", "of a batch, padding included"),
+        ("warmup", "steps until the peak of the rate (default: a tenth)"),
+    ]:
+        usual = getattr(Settings, name)
+        says = what + (f" (default: {usual})" if usual else "")
+        add(f"--{name}", type=_natural, metavar="N", help=says)
+    add("--rate", type=float, help=f"the peak (default: {Settings.rate})")
+    add("--smoothing", type=float, help=f"default: {Settings.smoothing}")
+    add("--seed", type=int, help=f"default: {Settings.seed}")
+    add("--half", action="store_true", help="keep it in half precision")
+    for name, what in [
+        ("every", "steps between checkpoints (default: 500)"),
+        ("threads", "of the processor; another number, other last digits"),
+    ]:
+        add(f"--{name}", type=_natural, metavar="N", help=what)
+
+
+def _phenomena_option(add: Callable, **more: Any) -> None:
+    says = f"sentences with no others: {', '.join(PHENOMENA)} (default: all)"
+    more |= {"choices": PHENOMENA, "metavar": "NAME", "help": says}
+    add("--phenomena", nargs="+", **more)
+
+
+def _model_options(add: Callable) -> None:
+    add(
+        "--model",
+        default="fr-en",
+        metavar="NAME",
+        help="fr-en (default), en-fr, or the folder of a translator",
+    )
+    add("--beam", type=_natural, default=4, metavar="N", help="default: 4")
+
+
+def _translate_options(add: Callable) -> None:
+    add("text", nargs="*", metavar="TEXT", help="default: standard input")
+    add("--file", help="of sentences, one a line")
+    _model_options(add)
+    add(
+        "--n-best",
+        type=_natural,
+        default=1,
+        metavar="N",
+        help="translations of each, with score, tab, text",
+    )
+    add("--attention", metavar="FILE.svg", help="draw what it looks at")
+
+
+def _evaluate_options(add: Callable) -> None:
+    _model_options(add)
+    add("--part", choices=PARTS, default="test", help="of the grammar")
+    add("--seed", type=int, default=1, help="of the sentences drawn")
+    _phenomena_option(add, default=PHENOMENA)
+    add("--count", type=_natural, metavar="N", help="default: 1000, or all")
+    add("--pairs", metavar="FILE.tsv", help="pairs instead, source first")
+    add("--json", metavar="FILE", help="for every number and sentence")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; its exit code, 1 with the reason on an error."""
+    args = _parser().parse_args(arguments)
+    if getattr(args, "n_best", 1) > getattr(args, "beam", 1):
+        args.parser.error(f"--n-best {args.n_best} needs --beam {args.n_best}")
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        code = args.run(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
+    except (ValueError, OSError, FloatingPointError) as error:
+        print(f"{args.parser.prog}: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
