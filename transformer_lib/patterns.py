@@ -66,7 +66,9 @@ def fixed(p: Plan) -> Said:
 def there(p: Plan) -> Said:
     """There is something, or there isn't: il y a, il n'y a pas de."""
     thing, past = p.noun("patofmw", ("a",)), p.percent(30)
+    before = set(p.tags)
     place = p.noun("i", ("the",), plain=True)
+    of_place, p.tags = p.tags - before, before
     be, has = ("are", "were") if thing.many else ("is", "was"), ("a", "avait")
     if p.percent(30):
         p.tags.add("negation")
@@ -76,6 +78,7 @@ def there(p: Plan) -> Said:
         said = [f"il y {has[past]}", thing.fr]
         told = [f"there {be[past]}", thing.en]
     if p.percent(70):
+        p.tags |= of_place
         said, told = [*said, "dans", place.fr], [*told, "in", place.en]
     return " ".join(said), " ".join(told)
 
@@ -164,10 +167,12 @@ def chain(p: Plan) -> Said:
     p.tags.add("coordination")
     fr, en = p.of(SIMPLE)(p)
     for _ in range(p.of((1, 1, 1, 1, 2, 2, 3, 4, 5))):
+        kept = set(p.tags), [*p.nouns]
         link, (fr_2, en_2) = p.of((AND, BUT, BECAUSE)), p.of(SIMPLE)(p)
         if link is BECAUSE and re.match("(il|elle) était trop", fr_2):
             link = AND  # else it would read as because() has it
         if len(f"{en} {en_2}".split()) >= LIMIT:
+            p.tags, p.nouns = kept
             break
         fr, en = f"{fr} {link[0]} {fr_2}", f"{en} {link[1]} {en_2}"
     return fr, en

@@ -190,18 +190,23 @@ class Plan:
 
 def is_so(p: Plan) -> Said:
     """Somebody or something is somehow, or has a profession."""
-    thing = p.noun("ppaltof", THE, plain=True)
-    return p.being(p.pronoun() if p.percent(40) else thing)
+    before, thing = set(p.tags), p.noun("ppaltof", THE, plain=True)
+    if p.percent(40):
+        p.tags, thing = before, p.pronoun()
+    return p.being(thing)
 
 
 def alone(p: Plan, subject: Phrase | None = None) -> Said:
     """Somebody does something, somewhere, some day, often, or just so."""
     subject, past = subject or p.subject(), p.percent(45)
-    place, tail = p.noun("i", ("the",), plain=True), ("", "")
+    before, tail = set(p.tags), ("", "")
+    place = p.noun("i", ("the",), plain=True)
     kind = p.of(("place", "when", "often", "", ""))
     if kind == "place":
         tail = f"dans {place.fr}", f"in {place.en}"
-    elif kind == "when":
+    else:
+        p.tags = before  # what is not said is not tagged
+    if kind == "when":
         tail = p.of(WHEN[past])
     verb = p.of(fitting(ALONE, subject.kinds))
     # "the girl who left often runs" would say two things.

@@ -46,7 +46,6 @@ __all__ = [
 
 
 _Right = Sequence[Collection[str]]  # a sentence's right translations
-_Maps = tuple[list[str], list[str], dict[str, Tensor]]
 
 
 def normalise(text: str, language: str = "") -> str:
@@ -244,7 +243,7 @@ class Translator(_Reader):
     def _line(self, hypothesis: Hypothesis) -> str:
         return " ".join(self.tokenizer.decode(hypothesis.tokens).split())
 
-    def attention(self, text: str, beam: int = 4) -> _Maps:
+    def attention(self, text: str, beam: int = 4) -> tuple[list, list, dict]:
         """Pieces read, pieces written, and the maps of one forced pass.
 
         The maps are (1, H, T, S), by name as in `record`; row t is where
