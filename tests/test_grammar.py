@@ -334,6 +334,14 @@ def test_a_corpus_of_nothing_is_empty():
     assert pairs([], "fr") == []
 
 
+def test_to_learn_from_a_sentence_comes_as_often_as_it_is_drawn():
+    drawn = corpus(3000, 1, again=True)
+    assert list(dict.fromkeys(s[:2] for s in drawn))[:2000] == [
+        s[:2] for s in corpus(2000, 1)
+    ]
+    assert [s.english for s in drawn].count("thanks") > 1
+
+
 def test_a_corpus_of_some_phenomena_has_no_others():
     some = {"negation", "coreference", "agreement", "elision"}
     found = corpus(100, 3, "test", some)

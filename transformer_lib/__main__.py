@@ -103,8 +103,8 @@ def examples(settings: Settings) -> list[Pair]:
     """The pairs that a run learns from, normalised."""
     s = settings
     if s.corpus == GRAMMAR:
-        drawn = corpus(s.sentences, s.seed, phenomena=s.phenomena)
-        found = pairs(drawn, s.source)
+        some = {"phenomena": s.phenomena, "again": True}
+        found = pairs(corpus(s.sentences, s.seed, **some), s.source)
     else:
         found = read_pairs(s.corpus, source=0, target=1)[: s.sentences]
     plain = [

@@ -113,8 +113,10 @@ def corpus(
     seed: int,
     part: str = "train",
     phenomena: Collection[str] = PHENOMENA,
+    again: bool = False,
 ) -> list[Sentence]:
-    """n different sentences of a part, drawn by seed.
+    """n different sentences of a part, drawn by seed; `again`: not only
+    different ones, but each as often as it is drawn.
 
     "train" to learn from; "test" has other sentences, "nouns" other pairs
     of nouns, "length" longer sentences. No part shares an English
@@ -128,15 +130,17 @@ def corpus(
     if odd := set(phenomena) - set(PHENOMENA):
         raise ValueError(f"{min(odd)!r}: expected some of {PHENOMENA}")
     wanted = frozenset(phenomena)
-    rng, found, vain = random.Random(seed), {}, 0
+    rng, found, seen, vain = random.Random(seed), [], set(), 0
     while len(found) < n:
         sentence, vain = make(rng.getrandbits(48)), vain + 1
         if vain > _PATIENCE:
             raise ValueError(f"no more than {len(found)} of {n} sentences")
         if wanted >= sentence.tags and part_of(sentence) == part:
-            if sentence[:2] not in found:
-                found[sentence[:2]], vain = sentence, 0
-    return list(found.values())
+            if again or sentence[:2] not in seen:
+                vain = 0
+                seen.add(sentence[:2])
+                found.append(sentence)
+    return found
 
 
 def pairs(sentences: Sequence[Sentence], source: str) -> list[Pair]:

@@ -32,11 +32,11 @@ def settings(seed):
         source="en",
         phenomena=CORNER,
         sentences=40_000,
-        vocab=1200,
+        vocab=2400,
         sizes=SIZES,
         steps=1500,
-        tokens=768,
-        rate=7e-3,
+        tokens=512,
+        rate=5e-3,
         warmup=100,
         smoothing=0.0,
         seed=seed,
@@ -54,7 +54,7 @@ def run(key):
     seed = int(key.split()[1])
     s = settings(seed)
     translator, training, batches = training_run(s, examples(s))
-    few, curve = held_out(translator, 300, 99, "test", CORNER), []
+    few, curve = held_out(translator, 200, 99, "test", CORNER), []
 
     def look(training):
         if training.step % 100 == 0:
@@ -68,7 +68,7 @@ def run(key):
     found = {"settings": asdict(s), "curve": curve}
     found["loss"] = [record["loss"] for record in history]
     for part in ("test", "nouns"):
-        cases = held_out(translator, 2000, 99, part, CORNER)
+        cases = held_out(translator, 1000, 99, part, CORNER)
         judge(translator, cases)
         found[part] = scores(cases)
         wrong = [case for case in cases if not case["right"]]
