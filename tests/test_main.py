@@ -216,10 +216,30 @@ def test_a_file_of_pairs_is_learned_normalised(tmp_path, capsys):
 def test_what_a_run_learns_from_is_what_was_asked_for():
     settings = Settings(sentences=50, longest=6, source="en", seed=3)
     found = examples(settings)
-    drawn = [(s.english, s.french) for s in corpus(50, 3)]
+    drawn = [(s.english, s.french) for s in corpus(50, 3, again=True)]
     short = [p for p in drawn if max(len(t.split()) for t in p) <= 6]
     assert found == short
     assert 0 < len(short) < 50
+
+
+def test_some_phenomena_are_learned_alone_and_kept_in_half(tmp_path, capsys):
+    folder = tmp_path / "run"
+    words = ["train", "--out", folder, *TINY, "--steps", "2", "--half"]
+    some = ["--phenomena", "negation", "agreement"]
+    assert call(capsys, *words, *some)[0] == 0
+    kept = json.loads((folder / "run.json").read_text())["settings"]
+    assert kept["phenomena"] == some[1:]
+    settings = Settings(**kept)
+    assert {pair.source for pair in examples(settings)} <= {
+        s.french for s in corpus(200, 0, phenomena=some[1:], again=True)
+    }
+    state = load_checkpoint(folder / "model.safetensors")[1]
+    assert {w.dtype for w in state["model"].values()} == {torch.float16}
+    words = ["evaluate", "--model", folder, "--count", "20", "--beam", "1"]
+    code, said, _ = call(capsys, *words, *some)
+    assert code == 0
+    assert "negation" in said
+    assert "questions" not in said
 
 
 def test_settings_fill_in_what_follows_from_the_others():

@@ -23,8 +23,8 @@ from transformer_lib.training import train_until
 SEEDS = [0, 1, 2, 3, 4]
 KEYS = [f"seed {seed}" for seed in SEEDS]
 CORNER = ["agreement", "elision", "negation", "clitics", "coreference"]
-SIZES = {"d_model": 64, "d_ff": 256, "n_heads": 4, "p_drop": 0.0}
-SIZES |= {"n_encoder_layers": 2, "n_decoder_layers": 2, "max_len": 128}
+SIZES = {"d_model": 64, "d_ff": 128, "n_heads": 4, "p_drop": 0.0}
+SIZES |= {"n_encoder_layers": 2, "n_decoder_layers": 1, "max_len": 128}
 
 
 def settings(seed):
@@ -34,8 +34,8 @@ def settings(seed):
         sentences=40_000,
         vocab=2400,
         sizes=SIZES,
-        steps=1500,
-        tokens=512,
+        steps=1400,
+        tokens=768,
         rate=5e-3,
         warmup=100,
         smoothing=0.0,

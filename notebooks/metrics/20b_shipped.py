@@ -14,13 +14,15 @@ from transformer_lib.translator import Translator
 
 SEEDS = [0]
 KEYS = ["fr-en", "en-fr"]
+STEPS = {"fr-en": 6000, "en-fr": 12000}
 COMMANDS = {
     name: (
         f"python -m transformer_lib train --source {name[:2]} --set"
         " d_model=64 d_ff=256 n_heads=4 n_encoder_layers=2"
         " n_decoder_layers=2 p_drop=0 max_len=256 --sentences 400000"
-        " --vocab 1200 --steps 12000 --tokens 1024 --rate 0.005 --warmup 200"
-        f" --smoothing 0 --seed 0 --threads 1 --half --out {name}"
+        " --vocab 1200 --tokens 1024 --rate 0.005 --warmup 200"
+        " --smoothing 0 --seed 0 --threads 1 --half"
+        f" --steps {STEPS[name]} --out {name}"
     )
     for name in KEYS
 }
