@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
@@ -119,7 +120,7 @@ def exhaustive(seed, max_len, alpha):
     return sorted(found, key=lambda h: -h.score)
 
 
-def plain_beam(table, beam, max_len, alpha):
+def plain_beam(table, beam, max_len, alpha, n_best):
     """Chapter 19's rules for one sentence, without its early stop."""
     live, ended = [("", 0.0)], []
     for n in range(1, max_len + 1):
@@ -135,9 +136,12 @@ def plain_beam(table, beam, max_len, alpha):
             if t[-1] == "E"
         ]
         live = [(t, p) for t, p in grown if t[-1] != "E"][:beam]
-        if len(ended) >= beam or not live:
+        ended.sort(key=lambda triple: -triple[2])
+        if not live:
             break
-    ended.sort(key=lambda triple: -triple[2])
+        if len(ended) >= beam:
+            if ended[n_best - 1][2] >= live[0][1] / penalty(n, alpha):
+                break
     cut = [(t, p, p / penalty(len(t), alpha)) for t, p in live]
     return ended + cut
 
@@ -178,11 +182,20 @@ def test_a_narrow_beam_keeps_what_the_rules_say(beam, alpha):
         (found,) = beam_search(
             Table(table), SRC, beam=beam, max_len=5, n_best=n_best, alpha=alpha
         )
-        right = plain_beam(table, beam, 5, alpha)[:n_best]
+        right = plain_beam(table, beam, 5, alpha, n_best)[:n_best]
         assert [text(h) for h in found] == [t for t, _, _ in right]
         for mine, (_, p, score) in zip(found, right, strict=True):
             assert math.isclose(mine.log_prob, p, rel_tol=1e-12)
             assert math.isclose(mine.score, score, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("beam", [1, 2, 3, 4])
+def test_ends_of_small_probability_do_not_end_a_sure_search(beam):
+    rows = {"A" * n: {"A": 0.97, "E": 0.02, "B": 0.01} for n in range(8)}
+    table = defaultdict(lambda: {"E": 0.4, "A": 0.3, "B": 0.3}, rows)
+    table["A" * 8] = {"E": 0.98, "A": 0.01, "B": 0.01}
+    (found,) = beam_search(Table(table), SRC, beam=beam, max_len=20)
+    assert text(found[0]) == "A" * 8 + "E"
 
 
 def test_a_beam_of_one_is_greedy_token_for_token():  # O23

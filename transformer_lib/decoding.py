@@ -88,11 +88,14 @@ class _Search:
     def over(self) -> bool:
         """Whether nothing open can still change the n best; :eq:`bound`."""
         self.ended.sort(key=lambda hypothesis: -hypothesis.score)
-        if len(self.ended) >= self.beam or not self.open:
+        if not self.open:
             return True
+        best, reach = self.open[0], self.max_len
+        if len(self.ended) >= self.beam:
+            reach = len(best.tokens)
+        most = best.log_prob / length_penalty(reach, self.alpha)
         last = self.ended[self.n_best - 1 : self.n_best]
-        most = length_penalty(self.max_len, self.alpha)
-        return any(h.score >= self.open[0].log_prob / most for h in last)
+        return any(h.score >= most for h in last)
 
 
 @contextlib.contextmanager
