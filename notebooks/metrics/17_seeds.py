@@ -31,10 +31,10 @@ def settings(seed):
     return Settings(
         source="en",
         phenomena=CORNER,
-        sentences=40_000,
+        sentences=60_000,
         vocab=2400,
         sizes=SIZES,
-        steps=1400,
+        steps=1500,
         tokens=768,
         rate=5e-3,
         warmup=100,
@@ -54,7 +54,7 @@ def run(key):
     seed = int(key.split()[1])
     s = settings(seed)
     translator, training, batches = training_run(s, examples(s))
-    few, curve = held_out(translator, 200, 99, "test", CORNER), []
+    few, curve = held_out(translator, 150, 99, "test", CORNER), []
 
     def look(training):
         if training.step % 100 == 0:
