@@ -60,7 +60,8 @@ def run(key):
     losses = []
     for step in range(1, STEPS + 1):
         for group in adam.param_groups:
-            group["lr"] = 3e-3 * min(step / 100, (STEPS - step) / 300 + 0.02, 1)
+            falling = (STEPS - step) / 300 + 0.02
+            group["lr"] = 3e-3 * min(step / 100, falling, 1)
         n_words = int(torch.randint(1, LONGEST + 1, (1,), generator=rng))
         tgt_in, labels = shift((pair := backwards(n_words, 64, rng))[1])
         loss = cross_entropy(model(pair[0], tgt_in).mT, labels)
