@@ -206,6 +206,26 @@ def test_a_crash_while_writing_leaves_the_old_file_whole(
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
+def test_a_kill_while_writing_leaves_only_what_its_name_gives_away(
+    saved, monkeypatch
+):
+    path, run = saved
+    before, seen = path.read_bytes(), []
+
+    def look(_, file, *__):
+        # safetensors writes to a temporary name beside the one it is given
+        Path(file).with_name(".tmp123456").touch()
+        seen.extend(p for p in path.parent.iterdir() if p != path)
+        raise KeyboardInterrupt  # a kill would stop here
+
+    monkeypatch.setattr(checkpoints, "save_file", look)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(path, run)
+    assert seen and all(p.match(".*.partial") for p in seen)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 def test_a_file_is_as_readable_as_any_other_new_file(saved):
     path, _ = saved

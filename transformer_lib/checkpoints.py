@@ -10,6 +10,7 @@ notebooks/18_checkpoints.md by `make export`: edit the chapter.
 import functools
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,9 @@ def save_checkpoint(path: _Path, run: Training | nn.Module, config=None):
     state = run.state_dict() if whole else {"model": run.state_dict()}
     tree = [_pack(config, "config/", tensors), _pack(state, "", tensors)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    name = f".{path.name}."
+    with tempfile.TemporaryDirectory(".partial", name, path.parent) as new:
+        partial = Path(new, path.name)
         partial.touch()
         mode = partial.stat().st_mode  # save_file's is for its owner alone
         save_file(dict(tensors.values()), partial, {_KEY: json.dumps(tree)})
@@ -93,8 +95,6 @@ def save_checkpoint(path: _Path, run: Training | nn.Module, config=None):
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def load_checkpoint(path: _Path, only: str = "") -> tuple[Any, dict]:
