@@ -306,6 +306,13 @@ class TestEveryNotebook:
                 svg = output.get("data", {}).get("image/svg+xml", "")
                 assert len(svg) < 300_000, cell.source
 
+    def test_no_heading_stands_twice(self, path):
+        cells = nbformat.read(path, as_version=4).cells
+        prose = [c.source for c in cells if c.cell_type == "markdown"]
+        headings = re.findall(r"^#+ .*$", "\n".join(prose), re.MULTILINE)
+        assert headings
+        assert len(headings) == len(set(headings))
+
     def test_no_code_is_wider_than_a_page(self, path):
         for cell in nbformat.read(path, as_version=4).cells:
             if cell.cell_type == "code":
