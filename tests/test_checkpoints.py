@@ -221,7 +221,8 @@ def test_a_kill_while_writing_leaves_only_what_its_name_gives_away(
     monkeypatch.setattr(checkpoints, "save_file", look)
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(path, run)
-    assert seen and all(p.match(".*.partial") for p in seen)
+    assert seen
+    assert all(p.match(".*.partial") for p in seen)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
