@@ -92,7 +92,8 @@ def test_every_labelled_equation_is_perturbed_or_excused(chapter):
     entries = listed(chapter)
     tried = {e["equation"] for e in entries["perturbation"]}
     excused = {e["equation"]: e["why"] for e in entries.get("unchecked", [])}
-    assert tried | excused.keys() == labels, (
+    # A page without equations of its own, as the errata, names statements.
+    assert not labels or tried | excused.keys() == labels, (
         "add a [[perturbation]] for each labelled equation, or an "
         "[[unchecked]] entry (equation, why) where there is nothing to check"
     )
