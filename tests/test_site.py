@@ -352,7 +352,8 @@ def test_numbers_begin_with_the_chapters_own(page, book_site):
         text[text.index("<article") : text.index("</article")],
     )
     firsts = {"".join(found).split(".")[0] for found in numbers}
-    assert firsts == {number}
+    appendix = page.startswith("notebooks/9")  # has no numbers
+    assert firsts == (set() if appendix else {number})
 
 
 def test_search_finds_a_chapter(chromium, book_site):
