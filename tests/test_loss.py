@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from transformer_lib.encoder import TransformerConfig
 from transformer_lib.loss import (
     cross_entropy,
     evaluate,
@@ -14,8 +15,10 @@ from transformer_lib.loss import (
     mean_gradient,
     perplexity,
     squared_distance,
+    sum_gradient,
 )
 from transformer_lib.seq2seq import shift
+from transformer_lib.transformer import Transformer
 
 from tiny import Tiny
 
@@ -151,6 +154,30 @@ def test_accumulated_gradients_are_the_joint_gradient(model, batch, eps):
 
 
 # O20
+def test_the_sum_s_gradient_is_the_mean_s_times_the_number(model, batch):
+    mean, count = mean_gradient(model, [batch])
+    grads = [p.grad.clone() for p in model.parameters()]
+    total, again = sum_gradient(model, [batch])
+    assert (again, total) == (count, pytest.approx(mean * count))
+    for p, grad in zip(model.parameters(), grads, strict=True):
+        assert_close(p.grad, grad * count, rtol=1e-12, atol=0)
+
+
+def test_in_bfloat16_weights_and_gradients_stay_as_they_are(batch):
+    torch.manual_seed(0)
+    config = TransformerConfig.tiny(50)
+    model = Transformer.from_config(config).eval()
+    found = []
+    for dtype in (None, torch.bfloat16):
+        mean_gradient(model, [batch], dtype=dtype)
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+        found.append([p.grad.clone() for p in model.parameters()])
+    full, rough = (torch.cat([g.flatten() for g in some]) for some in found)
+    assert rough.dtype == torch.float32
+    assert not torch.equal(full, rough)
+    assert (full - rough).norm() < 0.05 * full.norm()
+
+
 def test_a_column_of_padding_changes_nothing(model, batch):
     src, tgt = batch
     before = mean_gradient(model, [(src, tgt)])

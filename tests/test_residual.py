@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transformer_lib.residual import NoResidual, Residual
+from transformer_lib.residual import Dropout, NoResidual, Residual
 
 F64 = torch.float64
 BOTH = pytest.mark.parametrize("kind", [Residual, NoResidual])
@@ -105,3 +105,51 @@ def test_an_output_that_would_only_broadcast_is_refused(shape):
     with pytest.raises(ValueError, match=r"\(2, 3, 4\).*returned") as error:
         Residual()(x, lambda x: torch.zeros(shape))
     assert str(shape) in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64, torch.bfloat16])
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
+def test_dropout_is_zero_or_one_scale_and_keeps_the_mean(p, dtype):
+    torch.manual_seed(0)
+    n = 400_000
+    dropped = Dropout(p).train()(torch.ones(n, dtype=dtype))
+    values = dropped.unique()
+    assert values.tolist() == [0, torch.tensor(1 / (1 - p), dtype=dtype)]
+    kept = (dropped > 0).double().mean().item()
+    error = 5 * (p * (1 - p) / n) ** 0.5
+    assert abs(kept * values[1].item() - 1) < error * values[1].item()
+
+
+def test_dropout_drops_entries_independently():
+    torch.manual_seed(0)
+    kept = (Dropout(0.5).train()(torch.ones(1000, 1000)) > 0).double() - 0.5
+    for shift in (1, 2, 3, 4, 1000):  # four entries share a random number
+        both = (kept.flatten()[shift:] * kept.flatten()[:-shift]).mean()
+        assert abs(both.item()) < 5 * 0.25 / 1000
+    rows = kept.mean(1)
+    assert 0.8 < rows.var().item() * 1000 / 0.25 < 1.2
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 5), (2, 0, 4)])
+def test_dropout_takes_every_shape_and_gives_its_gradient(shape):
+    torch.manual_seed(0)
+    x = torch.ones(shape, requires_grad=True)
+    y = Dropout(0.5).train()(x)
+    assert y.shape == x.shape
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+
+
+def test_dropout_is_drawn_from_torch_s_numbers():
+    drop, x = Dropout(0.3).train(), torch.ones(100)
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    once = drop(x)
+    assert not torch.equal(drop(x), once)
+    torch.set_rng_state(state)
+    assert torch.equal(drop(x), once)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_dropout_at_its_ends(p):
+    assert torch.equal(Dropout(p).train()(torch.ones(7)), torch.ones(7) - p)

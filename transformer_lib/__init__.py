@@ -44,6 +44,10 @@ from transformer_lib.decoding import (
     greedy_search,
     length_penalty,
 )
+from transformer_lib.distributed import (
+    SharedGradient,
+    SharedTraining,
+)
 from transformer_lib.embedding import (
     TokenEmbedding,
 )
@@ -92,7 +96,19 @@ from transformer_lib.positional_encoding import (
     SinusoidalPositionalEncoding,
     sinusoids,
 )
+from transformer_lib.real_corpus import (
+    Known,
+    fetch,
+    hold_out,
+    read_corpus,
+    tidy,
+)
+from transformer_lib.recipe import (
+    Settings,
+    training_run,
+)
 from transformer_lib.residual import (
+    Dropout,
     NoResidual,
     Residual,
 )
@@ -149,10 +165,12 @@ __all__ = [
     "Decoder",
     "DecoderLayer",
     "DecoderState",
+    "Dropout",
     "Encoder",
     "EncoderLayer",
     "FeedForward",
     "Hypothesis",
+    "Known",
     "LayerNorm",
     "LearnedPositionalEncoding",
     "MultiHeadAttention",
@@ -170,6 +188,9 @@ __all__ = [
     "ScaledDotProductAttention",
     "Sentence",
     "Seq2Seq",
+    "Settings",
+    "SharedGradient",
+    "SharedTraining",
     "SimpleRNN",
     "SinusoidalPositionalEncoding",
     "Stack",
@@ -190,7 +211,9 @@ __all__ = [
     "cross_entropy",
     "draw",
     "evaluate",
+    "fetch",
     "greedy_search",
+    "hold_out",
     "kl_divergence",
     "learning_rate",
     "length_penalty",
@@ -203,6 +226,7 @@ __all__ = [
     "merge_heads",
     "padding_mask",
     "perplexity",
+    "read_corpus",
     "read_pairs",
     "record",
     "resume",
@@ -212,7 +236,9 @@ __all__ = [
     "split",
     "split_heads",
     "squared_distance",
+    "tidy",
     "token_batches",
     "train",
     "train_until",
+    "training_run",
 ]

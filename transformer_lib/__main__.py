@@ -12,9 +12,9 @@ import shlex
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from functools import partial
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,185 +22,129 @@ import torch
 from tqdm import tqdm
 
 from transformer_lib.attention_maps import draw
-from transformer_lib.checkpoints import resume, save_checkpoint
+from transformer_lib.checkpoints import average, resume, save_checkpoint
 from transformer_lib.corpus import Pair, read_pairs
+from transformer_lib.distributed import agreed, join, leave, shared
 from transformer_lib.grammar import (
     PARTS,
     PHENOMENA,
     corpus,
-    pairs,
     pronoun_of,
     references,
 )
-from transformer_lib.loss import Batches, cross_entropy
-from transformer_lib.tokenization import Tokenizer, make_batch, token_batches
-from transformer_lib.training import Training, linear_rate, train_until
+from transformer_lib.loss import Batches
+from transformer_lib.loss import evaluate as evaluate_loss
+from transformer_lib.minutes import CONFIGS, planned
+from transformer_lib.real_corpus import KNOWN
+from transformer_lib.recipe import (
+    GRAMMAR,
+    PRECISIONS,
+    Settings,
+    examples,
+    parts,
+    taught,
+    training_run,
+)
+from transformer_lib.tokenization import Tokenizer, make_batch
+from transformer_lib.training import Training, train_until
 from transformer_lib.translator import (
     MODELS,
     SIZES,
     Translator,
-    build,
     exact_match,
     normalise,
 )
 
 PROGRAM = "python -m transformer_lib"
-GRAMMAR = "grammar"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a run depends on: equal settings give equal translators."""
-
-    model: str = "transformer"
-    sizes: dict[str, Any] = field(default_factory=dict)
-    source: str = "fr"
-    target: str = ""  # the other one of fr and en
-    corpus: str = GRAMMAR  # or a tab-separated file, source first
-    phenomena: list[str] = field(default_factory=lambda: [*PHENOMENA])
-    sentences: int = 100_000  # pairs to learn from, at most
-    longest: int = 50  # words of a side
-    vocab: int = 1200
-    steps: int = 10_000
-    tokens: int = 4096  # a batch, padding included
-    rate: float = 1e-3  # the peak, at the end of the warm-up
-    warmup: int = 0  # steps; 0: a tenth of them
-    smoothing: float = 0.1
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        other = {"fr": "en", "en": "fr"}.get(self.source, "")
-        warmup = max(1, self.steps // 10)
-        usual = SIZES.get(self.model, {})
-        for name, value in [
-            ("target", self.target or other),
-            ("warmup", self.warmup or warmup),
-            ("sizes", usual | self.sizes),
-        ]:
-            object.__setattr__(self, name, value)
-        _check(self)
-
-
-def _check(settings: Settings) -> None:
-    s = settings
-    for name in ("sentences", "longest", "steps", "tokens", "warmup"):
-        if getattr(s, name) < 1:
-            raise ValueError(f"{name} is {getattr(s, name)}, expected >= 1")
-    if s.warmup > s.steps:
-        raise ValueError(f"warmup is {s.warmup}, and there are {s.steps=}")
-    if not (s.rate > 0 and 0 <= s.smoothing < 1):
-        raise ValueError(f"{s.rate=}, {s.smoothing=}: expected > 0, in [0, 1)")
-    if not s.target or s.source == s.target:
-        raise ValueError(f"{s.source} to {s.target!r}: name another --target")
-    if s.corpus == GRAMMAR and {s.source, s.target} != {"fr", "en"}:
-        raise ValueError(
-            f"{s.source} to {s.target}: the grammar has fr and en; name a "
-            "file of pairs as --corpus, or one of them as --source"
-        )
-
-
-def examples(settings: Settings) -> list[Pair]:
-    """The pairs that a run learns from, normalised."""
-    s = settings
-    if s.corpus == GRAMMAR:
-        some = {"phenomena": s.phenomena, "again": True}
-        found = pairs(corpus(s.sentences, s.seed, **some), s.source)
-    else:
-        found = read_pairs(s.corpus, source=0, target=1)[: s.sentences]
-    plain = [
-        Pair(normalise(p.source, s.source), normalise(p.target, s.target))
-        for p in found
-    ]
-    kept = [
-        p for p in plain if all(0 < len(t.split()) <= s.longest for t in p)
-    ]
-    if not kept:
-        raise ValueError(f"{s.corpus} has no pair of {s.longest=} words")
-    return kept
-
-
-def training_run(
-    settings: Settings,
-    data: Sequence[Pair],
-    tokenizer: Tokenizer | None = None,
-    device: torch.device | str = "cpu",
-    **parts: Any,
-) -> tuple[Translator, Training, Callable[[int], Batches]]:
-    """A translator, the run that teaches it, and the batches of an epoch.
-
-    `parts` are those of Training; train_until(run, batches, steps) goes on.
-    """
-    s = settings
-    if tokenizer is None:
-        texts = (text for pair in data for text in pair)
-        tokenizer = Tokenizer.train(texts, s.vocab)
-    torch.manual_seed(s.seed)
-    sizes = s.sizes | {"vocab_size": tokenizer.vocab_size}
-    model = build(s.model, **sizes).to(device)
-    config = {"model": s.model, "sizes": sizes}
-    config |= {"source": s.source, "target": s.target}
-    translator = Translator(model, tokenizer, config)
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=s.rate, betas=(0.9, 0.98), eps=1e-9, fused=True
-    )
-    rate = partial(linear_rate, peak=s.rate, warmup=s.warmup, steps=s.steps)
-    loss = partial(cross_entropy, smoothing=s.smoothing)
-    run = Training(model, optimizer, rate, loss=loss, **parts)
-    return translator, run, _batches(s, data, translator)
-
-
-def _batches(
-    settings: Settings, data: Sequence[Pair], translator: Translator
-) -> Callable[[int], Batches]:
-    encode = translator.tokenizer.encode
-    src = [encode(pair.source) for pair in data]
-    tgt = [encode(pair.target) for pair in data]
-    lengths = [max(map(len, two)) + 1 for two in zip(src, tgt, strict=True)]
-    if max(lengths) > translator.limit:
-        raise ValueError(
-            f"a sentence of {max(lengths)} tokens, and the model reads "
-            f"{translator.limit}: raise max_len, or lower --longest"
-        )
-
-    def batches(epoch: int) -> Iterator:
-        drawn = settings.seed * 1_000_003 + epoch
-        for rows in token_batches(lengths, settings.tokens, drawn):
-            yield make_batch([src[i] for i in rows], [tgt[i] for i in rows])
-
-    return batches
-
 
 _CHECKPOINT, _LOG, _RUN = "checkpoint.safetensors", "log.jsonl", "run.json"
+_WORDS, _ODD = "tokenizer.json", "odd_lines.tsv"
+_LAST = "last-{}.safetensors"  # weights, this many checkpoints from the end
 
 
 def train(args: argparse.Namespace) -> int:
     """Learns, and writes the translator into the folder of the run."""
-    folder = Path(args.out)
+    start, folder = time.monotonic(), Path(args.out)
     begun = _begun(folder) if args.resume else {}
     settings = _settings(args, begun, folder)
+    device = _device(args.device or begun.get("device", "cpu"))
+    rank, _ = join(device)
     if args.threads or begun:
         torch.set_num_threads(args.threads or begun["threads"])
-    device = _device(args.device or begun.get("device", "cpu"))
-    print(f"{settings.corpus}: reading pairs", file=sys.stderr)
-    data, words = examples(settings), folder / "tokenizer.json"
+    _say(f"{settings.corpus}: reading pairs")
+    data, valid, odd = _read(settings)
+    words = folder / _WORDS
     tokenizer = Tokenizer.load(words) if begun and words.is_file() else None
-    made = training_run(settings, data, tokenizer, device)
+    made = _made(settings, data, tokenizer, device)
+    if args.minutes and not begun:
+        how = {"tokenizer": made[0].tokenizer, "device": device}
+        left = args.minutes - (time.monotonic() - start) / 60
+        settings, said = planned(settings, data, left, _made, agreed, **how)
+        _say(said)
+        made = _made(settings, data, **how)
     digest = hashlib.sha256(repr(data).encode()).hexdigest()
     if not begun:
         begun = {"settings": asdict(settings), "data": digest}
         begun |= {"threads": torch.get_num_threads(), "device": str(device)}
-        begun["every"] = args.every or 500
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / _RUN, json.dumps(begun, indent=1) + "\n")
-    if not words.is_file():
-        _write(words, made[0].tokenizer.bpe.to_str(pretty=True))
+        begun["every"] = args.every or max(1, min(500, settings.steps // 8))
+        if rank == 0:
+            _begin(folder, begun, odd, made[0].tokenizer)
     if digest != begun["data"]:
         raise ValueError(
             f"{settings.corpus} has changed since {folder} was begun: bring "
             "it back as it was, or begin another run"
         )
     every = args.every or begun["every"]
-    return _go_on(folder, settings, every, args.half, *made)
+    code = _go_on(folder, settings, every, args.half, valid, *made)
+    leave()
+    return code
+
+
+def _made(settings: Settings, *args: Any, **how: Any) -> tuple:
+    """As training_run; under torchrun with its batches shared."""
+    translator, run, batches = training_run(settings, *args, **how)
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        dtype = PRECISIONS[settings.precision]
+        run, batches = shared(run, batches, dtype)
+    return translator, run, batches
+
+
+def _begin(
+    folder: Path, begun: dict, odd: dict[int, str], tokenizer: Tokenizer
+) -> None:
+    """What a run needs to be resumed; run.json last, as it is the mark."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"{n}\t{why}\n" for n, why in sorted(odd.items())]
+    _write(folder / _ODD, "".join(lines))
+    _write(folder / _WORDS, tokenizer.bpe.to_str(pretty=True))
+    _write(folder / _RUN, json.dumps(begun, indent=1) + "\n")
+
+
+def _say(text: str) -> None:
+    if _first():
+        print(text, file=sys.stderr)
+
+
+def _first() -> bool:
+    """Whether this process is the one that speaks and writes."""
+    return int(os.environ.get("RANK", 0)) == 0
+
+
+def _read(
+    settings: Settings,
+) -> tuple[list[Pair], list[Pair], dict[int, str]]:
+    """Pairs to learn from, pairs to watch it by, and the odd lines."""
+    if settings.corpus == GRAMMAR:
+        return examples(settings), [], {}
+    odd: dict[int, str] = {}
+    train, valid, test = parts(settings, odd)
+    _say(
+        f"{len(train)} pairs to learn from, {len(valid)} to watch it by, "
+        f"{len(test)} to test with; {len(odd)} lines gave none"
+    )
+    if settings.corpus in KNOWN:
+        _say(KNOWN[settings.corpus].credit)
+    return taught(train, settings.source), valid, odd
 
 
 def _begun(folder: Path) -> dict[str, Any]:
@@ -230,8 +174,10 @@ def _settings(
                 f"{folder} is not empty: go on with the run in it by "
                 "--resume, or name another folder as --out"
             )
+        usual = CONFIGS.get(args.config, {})
         model = asked.get("model", Settings.model)
-        return Settings(**asked, sizes=_sizes(args.set, model))
+        sizes = usual.get("sizes", {}) | _sizes(args.set, model)
+        return Settings(**usual | asked | {"sizes": sizes})
     old = begun["settings"]
     asked |= _sizes(args.set, old["model"])
     for name, value in asked.items():
@@ -265,36 +211,85 @@ def _go_on(
     settings: Settings,
     every: int,
     half: bool,
+    valid: list[Pair],
     translator: Translator,
     run: Training,
     batches: Callable[[int], Batches],
 ) -> int:
     """Trains to the end, or to Ctrl-C; exit code."""
-    checkpoint, run.log = folder / _CHECKPOINT, folder / _LOG
+    checkpoint, alone = folder / _CHECKPOINT, type(run) is Training
+    if _first():
+        run.log = folder / _LOG
+    else:
+        run.no_bar = True
     call = f"{PROGRAM} {{}} {shlex.quote(str(folder))}"
 
     def save(run: Training) -> None:
-        if run.step % every == 0 or run.step == settings.steps:
-            save_checkpoint(checkpoint, run, asdict(settings))
+        left = settings.steps - run.step
+        if left % every == 0 and left // every < settings.average > 1:
+            if _first():
+                path = folder / _LAST.format(left // every)
+                save_checkpoint(path, run.model)
+        if run.step % every == 0 or left == 0:
+            if _first():
+                save_checkpoint(checkpoint, run, asdict(settings))
+            else:  # which asks every process for its state
+                run.state_dict()
 
-    run.save = save
+    def watch(run: Training) -> dict[str, Any]:
+        due = run.step % every == 0 or run.step == settings.steps
+        if due and valid and _first():
+            return {"valid": _quality(translator, valid)}
+        return {}
+
+    run.save, run.after_step = save, watch
     if checkpoint.is_file():
         resume(checkpoint, run)
-    else:
+    elif _first():
         run.log.unlink(missing_ok=True)
     try:
         train_until(run, batches, settings.steps)
     except KeyboardInterrupt:
+        if not alone:  # the others may be at another step
+            raise
         old = signal.signal(signal.SIGINT, signal.SIG_IGN)  # this is short
+        if run.history and "valid" not in run.history[-1]:
+            run.history[-1] |= watch(run)  # the interrupt may have cut it
         save_checkpoint(checkpoint, run, asdict(settings))
         signal.signal(signal.SIGINT, old)
         print(f"\nstopped and saved after step {run.step}; to go on:")
         print("  " + call.format("train --resume --out"))
         return 130
+    if not _first():
+        return 0
+    if settings.average > 1:
+        each = [folder / _LAST.format(i) for i in range(settings.average)]
+        mean = average(path for path in each if path.is_file())
+        translator.model.load_state_dict(mean)
+        if valid:
+            found = _quality(translator, valid)
+            _say(f"the mean of the last {settings.average}: {found}")
     translator.save(folder, half)
     print(f"the translator is in {folder}; to translate with it:")
     print("  " + call.format("translate --model"))
     return 0
+
+
+WATCHED = 500  # sentences translated to watch a run by
+
+
+def _quality(translator: Translator, valid: list[Pair]) -> dict[str, float]:
+    """Loss a token, and BLEU of greedy search, on pairs held out."""
+    encode, found = translator.tokenizer.encode, []
+    plain = taught(valid, translator.config["source"])
+    for i in range(0, len(plain), 100):
+        sides = zip(*plain[i : i + 100], strict=True)
+        found.append(make_batch(*([*map(encode, side)] for side in sides)))
+    nll = evaluate_loss(translator.model, found)["nll"]
+    cases = _cases(valid, WATCHED)
+    judge(translator, cases, beam=1)
+    bleu = scores(cases, cased=True)["BLEU"][0]
+    return {"nll": round(nll, 4), "BLEU": round(bleu, 2)}
 
 
 def _write(path: Path, text: str) -> None:
@@ -385,7 +380,14 @@ def evaluate(args: argparse.Namespace) -> int:
     translator = Translator.load(args.model, _device(args.device or "cpu"))
     if args.pairs:
         report = {"model": args.model, "pairs": args.pairs}
-        cases = _known(args.pairs, args.count)
+        pairs = read_pairs(args.pairs, source=0, target=1)
+        cases = _cases(pairs, args.count)
+    elif args.corpus != GRAMMAR:
+        report = {"model": args.model, "corpus": args.corpus}
+        ways = {k: translator.config[k] for k in ("source", "target")}
+        some = Settings(corpus=args.corpus, columns=args.columns or [], **ways)
+        pairs = parts(some)[("train", "valid", "test").index(args.part)]
+        cases = _cases(pairs, args.count or 1000)
     else:
         report = {"model": args.model, "part": args.part, "seed": args.seed}
         wanted = args.count or 1000, args.seed, args.part, args.phenomena
@@ -393,7 +395,8 @@ def evaluate(args: argparse.Namespace) -> int:
     with _bar(len(cases)) as bar:
         judge(translator, cases, args.beam, bar.update)
     report |= {"beam": args.beam, "of": len(cases)}
-    report |= scores(cases) | {"sentences": cases}
+    cased = translator.config.get("text") == "heard"
+    report |= scores(cases, cased) | {"sentences": cases}
     _show(report)
     if args.json:
         text = json.dumps(report, ensure_ascii=False, indent=1) + "\n"
@@ -404,10 +407,10 @@ def evaluate(args: argparse.Namespace) -> int:
 Case = dict[str, Any]
 
 
-def _known(path: str, count: int | None) -> list[Case]:
-    """The sources in a file of pairs, each once, with its translations."""
+def _cases(found: Iterable[Pair], count: int | None) -> list[Case]:
+    """The sources of pairs, each once, with its translations."""
     right: dict[str, set[str]] = {}
-    for pair in read_pairs(path, source=0, target=1):
+    for pair in found:
         right.setdefault(pair.source, set()).add(pair.target)
     some = itertools.islice(right.items(), count)
     return [{"source": s, "references": sorted(r)} for s, r in some]
@@ -454,8 +457,12 @@ def judge(
         case |= {"translation": text, "score": score, "right": right}
 
 
-def scores(cases: Sequence[Case]) -> dict[str, Any]:
-    """Exact match, by phenomenon too; pronouns; BLEU and chrF."""
+def scores(cases: Sequence[Case], cased: bool = False) -> dict[str, Any]:
+    """Exact match, by phenomenon too; pronouns; BLEU and chrF.
+
+    `cased` sentences are compared in lower case with their marks, others
+    as `normalise` makes them.
+    """
     from sacrebleu.metrics import BLEU, CHRF
 
     said = [case["translation"] for case in cases]
@@ -471,10 +478,12 @@ def scores(cases: Sequence[Case]) -> dict[str, Any]:
         for case, refs in zip(cases, right, strict=True)
         if "coreference" in case.get("tags", ()) and pronoun_of(refs[0])
     )
-    plain = [[normalise(text) for text in refs] for refs in right]
-    lists = [list(refs) for refs in itertools.zip_longest(*plain)]
-    for name, metric in [("BLEU", BLEU()), ("chrF", CHRF())]:
-        score = metric.corpus_score([*map(normalise, said)], lists).score
+    plain = str if cased else normalise
+    lists = itertools.zip_longest(*[[*map(plain, refs)] for refs in right])
+    lists, said = [[*refs] for refs in lists], [*map(plain, said)]
+    metrics = BLEU(lowercase=cased), CHRF(lowercase=cased)
+    for name, metric in zip(("BLEU", "chrF"), metrics, strict=True):
+        score = metric.corpus_score(said, lists).score
         report[name] = [score, str(metric.get_signature())]
     return report
 
@@ -505,7 +514,8 @@ def _natural(text: str) -> int:
 
 
 def _corpus(text: str) -> str:
-    return text if text == GRAMMAR else str(Path(text).resolve())
+    named = text in (GRAMMAR, *KNOWN)
+    return text if named else str(Path(text).resolve())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -542,12 +552,8 @@ def _train_options(add: Callable) -> None:
     )
     add("--source", help="language to translate from (default: fr)")
     add("--target", help="and into (default: the other of fr and en)")
-    add(
-        "--corpus",
-        type=_corpus,
-        metavar="FILE.tsv",
-        help="pairs, source first (default: the book's grammar)",
-    )
+    add("--config", choices=CONFIGS, help="settings that go together")
+    _corpus_options(add, None, "pairs (default: the book's grammar)")
     _phenomena_option(add)
     for name, what in [
         ("sentences", "pairs to learn from, at most"),
@@ -555,6 +561,8 @@ def _train_options(add: Callable) -> None:
         ("vocab", "pieces of the tokenizer"),
         ("steps", "of the optimizer"),
         ("tokens", "of a batch, padding included"),
+        ("accumulate", "batches a step"),
+        ("average", "checkpoints whose mean is kept"),
         ("warmup", "steps until the peak of the rate (default: a tenth)"),
     ]:
         usual = getattr(Settings, name)
@@ -562,13 +570,27 @@ def _train_options(add: Callable) -> None:
         add(f"--{name}", type=_natural, metavar="N", help=says)
     add("--rate", type=float, help=f"the peak (default: {Settings.rate})")
     add("--smoothing", type=float, help=f"default: {Settings.smoothing}")
+    add("--precision", choices=PRECISIONS, help="of matrix products")
     add("--seed", type=int, help=f"default: {Settings.seed}")
+    add(
+        "--minutes",
+        type=_natural,
+        metavar="N",
+        help="as many steps, in the faster precision, as fit here",
+    )
     add("--half", action="store_true", help="keep it in half precision")
     for name, what in [
         ("every", "steps between checkpoints (default: 500)"),
         ("threads", "of the processor; another number, other last digits"),
     ]:
         add(f"--{name}", type=_natural, metavar="N", help=what)
+
+
+def _corpus_options(add: Callable, usual: str | None, what: str) -> None:
+    says = f"{what}: {', '.join(KNOWN)}, or a tab-separated file"
+    add("--corpus", type=_corpus, metavar="NAME", default=usual, help=says)
+    says = "languages of the file's columns (default: source, target)"
+    add("--columns", nargs="+", metavar="LANGUAGE", help=says)
 
 
 def _phenomena_option(add: Callable, **more: Any) -> None:
@@ -603,7 +625,9 @@ def _translate_options(add: Callable) -> None:
 
 def _evaluate_options(add: Callable) -> None:
     _model_options(add)
-    add("--part", choices=PARTS, default="test", help="of the grammar")
+    _corpus_options(add, GRAMMAR, "to draw from (default: the grammar)")
+    names = [*PARTS, "valid"]
+    add("--part", choices=names, default="test", help="of the corpus")
     add("--seed", type=int, default=1, help="of the sentences drawn")
     _phenomena_option(add, default=PHENOMENA)
     add("--count", type=_natural, metavar="N", help="default: 1000, or all")

@@ -26,6 +26,7 @@ __all__ = [
     "mean_gradient",
     "perplexity",
     "squared_distance",
+    "sum_gradient",
 ]
 
 
@@ -99,23 +100,41 @@ def _check_labels(logits: Tensor, labels: Tensor, pad: int) -> None:
         )
 
 
-def mean_gradient(
+def sum_gradient(
     model: nn.Module,
     batches: Batches,
     loss: Callable[..., tuple[Tensor, Tensor]] = cross_entropy,
+    dtype: torch.dtype | None = None,
 ) -> tuple[float, int]:
-    """Sets every .grad as if all batches were one; :eq:`accumulation`.
+    """Sets every .grad to the gradient of the sum over all batches.
 
-    `loss` gives a sum and a number; returns the mean and the number of all.
+    `loss` gives a sum and a number; returns the sum and the number of all.
+    The model runs under autocast to `dtype`, where one is given.
     """
     model.zero_grad()
     device = next(model.parameters()).device
     total, count = 0.0, 0
     for src, tgt in batches:
         tgt_in, labels = shift(tgt.to(device))
-        part, tokens = loss(model(src.to(device), tgt_in), labels)
+        with torch.autocast(device.type, dtype, enabled=dtype is not None):
+            logits = model(src.to(device), tgt_in)
+        part, tokens = loss(logits, labels)
         part.backward()
         total, count = total + part.item(), count + int(tokens)
+    return total, count
+
+
+def mean_gradient(
+    model: nn.Module,
+    batches: Batches,
+    loss: Callable[..., tuple[Tensor, Tensor]] = cross_entropy,
+    dtype: torch.dtype | None = None,
+) -> tuple[float, int]:
+    """Sets every .grad as if all batches were one; :eq:`accumulation`.
+
+    As sum_gradient, divided by the number; returns the mean and the number.
+    """
+    total, count = sum_gradient(model, batches, loss, dtype)
     for parameter in model.parameters():
         if parameter.grad is not None:
             parameter.grad /= max(count, 1)

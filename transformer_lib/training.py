@@ -66,6 +66,7 @@ class Training:
     optimizer: torch.optim.Optimizer
     schedule: Callable[[int], float]
     loss: Callable[..., tuple[Tensor, Tensor]] = cross_entropy
+    gradient: Callable[..., tuple[float, int]] = mean_gradient
     accumulate: int = 1
     clip: float = torch.inf
     after_step: Callable[["Training"], dict[str, Any] | None] = lambda _: {}
@@ -134,7 +135,7 @@ def _step(run: Training, taken: list[tuple]) -> None:
             old = signal.signal(signal.SIGINT, lambda n, _: held.append(n))
             stack.callback(signal.signal, signal.SIGINT, old)
         model, batches = run.model.train(), [batch for batch, *_ in taken]
-        loss, n = mean_gradient(model, batches, run.loss)
+        loss, n = run.gradient(model, batches, run.loss)
         norm = nn.utils.clip_grad_norm_(model.parameters(), run.clip).item()
         step, rate = run.step + 1, run.schedule(run.step + 1)
         if not norm < torch.inf:  # nor is NaN

@@ -22,7 +22,7 @@ from transformer_lib.feed_forward import FeedForward
 from transformer_lib.multi_head_attention import MultiHeadAttention
 from transformer_lib.normalization import LayerNorm, PostNorm, PreNorm
 from transformer_lib.positional_encoding import SinusoidalPositionalEncoding
-from transformer_lib.residual import Residual
+from transformer_lib.residual import Dropout, Residual
 from transformer_lib.seq2seq import PAD, State
 
 __all__ = ["Parts", "Transformer"]
@@ -80,7 +80,7 @@ class _Network(nn.Module):
     ):
         super().__init__()
         self.src_embedding, self.tgt_embedding = src_embedding, tgt_embedding
-        self.positional, self.dropout = positional, nn.Dropout(p_drop)
+        self.positional, self.dropout = positional, Dropout(p_drop)
         self.encoder, self.decoder = encoder, decoder
         self.output, self.pad = output, pad
 

@@ -28,6 +28,7 @@ from transformer_lib.checkpoints import load_checkpoint, save_checkpoint
 from transformer_lib.decoding import Hypothesis, beam_search
 from transformer_lib.encoder import TransformerConfig
 from transformer_lib.normalization import PostNorm, PreNorm
+from transformer_lib.real_corpus import heard
 from transformer_lib.rnn import AttentionRNN, ContextRNN, SimpleRNN
 from transformer_lib.seq2seq import BOS, EOS, PAD, Seq2Seq
 from transformer_lib.tokenization import Tokenizer, collate
@@ -126,9 +127,8 @@ def _batches(sources: list, max_tokens: int) -> Iterator[list[int]]:
     """The rows of each batch; those of empty sentences are left out."""
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     for n, same in itertools.groupby(order, lambda i: room(sources[i])):
-        rows, size = list(same), max(1, max_tokens // max(n, 1))
-        for start in range(0, n and len(rows), size):
-            yield rows[start : start + size]
+        rows, k = list(same), max(1, max_tokens // max(n, 1))
+        yield from (rows[i : i + k] for i in range(0, n and len(rows), k))
 
 
 _SHIPPED = Path(str(resources.files("transformer_lib"))) / "pretrained"
@@ -190,7 +190,8 @@ class _Reader(_Kept):
 
         Raises ValueError, with the number, for more than the model reads.
         """
-        text = normalise(line, self.config.get("source", ""))
+        read = heard if self.config.get("text") == "heard" else normalise
+        text = read(line, self.config.get("source", ""))
         ids = [*self.tokenizer.encode(text), EOS] if text else []
         if len(ids) > self.limit:
             most = f"the model reads at most {self.limit}: split it"
@@ -269,5 +270,4 @@ def exact_match(translations: Sequence[str], references: _Right) -> float:
     each = list(zip(translations, references, strict=True))
     if not each or not all(right for _, right in each):
         raise ValueError("expected translations, each with its references")
-    hits = [normalise(t) in map(normalise, right) for t, right in each]
-    return sum(hits) / len(each)
+    return sum(normalise(t) in map(normalise, r) for t, r in each) / len(each)
