@@ -43,7 +43,7 @@ def test_the_faster_precision_gets_the_steps_that_fit(
 ):
     takes = {"float32": 0.5, "bfloat16": 0.5} | {faster: 0.25}
     make, now = on_a_clock(monkeypatch, takes)
-    chosen, said = planned(few, examples(few), 10, make)
+    chosen, said = planned(few, examples(few), 10.0, make)
     assert chosen.precision == faster
     assert "250 ms" in said
     assert "500 ms" in said
@@ -55,7 +55,7 @@ def test_a_precision_a_hundred_times_as_slow_is_given_up_soon(
     few, monkeypatch
 ):
     make, now = on_a_clock(monkeypatch, {"float32": 0.1, "bfloat16": 10.0})
-    chosen, _ = planned(few, examples(few), 10, make)
+    chosen, _ = planned(few, examples(few), 10.0, make)
     assert chosen.precision == "float32"
     assert now[0] < 50
 
@@ -73,9 +73,9 @@ def test_several_processes_plan_what_the_first_one_found(few, monkeypatch):
 
     data = examples(few)
     make, _ = on_a_clock(monkeypatch, {"float32": 0.2, "bfloat16": 0.4})
-    one = planned(few, data, 10, make, first)
+    one = planned(few, data, 10.0, make, first)
     make, _ = on_a_clock(monkeypatch, {"float32": 0.5, "bfloat16": 0.3})
-    assert planned(few, data, 10, make, second) == one
+    assert planned(few, data, 10.0, make, second) == one
 
 
 @pytest.mark.parametrize("name", CONFIGS)
