@@ -57,8 +57,8 @@ adopt: $(READY) ## settle .md against .ipynb: FROM=ipynb or FROM=md, CHAPTER=06
 
 format: $(READY) ## format chapters, tools and tests
 	@$(PY) tools/format.py
-	@$(PY) -m ruff check -q --fix tools tests $(METRICS)
-	@$(PY) -m ruff format -q tools tests $(METRICS)
+	@$(PY) -m ruff check -q --fix tools tests benchmarks $(METRICS)
+	@$(PY) -m ruff format -q tools tests benchmarks $(METRICS)
 
 lab: $(READY) ## open the chapters in JupyterLab (ARGS=--allow-root …)
 	@$(PY) tools/lab.py $(ARGS)
@@ -91,10 +91,10 @@ drift: $(READY)
 	@$(PY) tools/format.py --check
 
 lint: $(READY)
-	@$(PY) -m ruff check -q transformer_lib tools tests notebooks/*.ipynb \
-	  $(METRICS) \
+	@$(PY) -m ruff check -q transformer_lib tools tests benchmarks \
+	  notebooks/*.ipynb $(METRICS) \
 	  && $(PY) -m ruff format -q --check transformer_lib tools tests \
-	  $(METRICS) \
+	  benchmarks $(METRICS) \
 	  || { echo "lint: mend what is named above, or run 'make format'" >&2; \
 	       exit 1; }
 

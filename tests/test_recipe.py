@@ -1,6 +1,7 @@
 """What a run depends on: chapter 20c."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -61,6 +62,18 @@ def test_the_parts_depend_on_the_file_alone(few):
     some = parts(replace(few, sentences=50))
     assert len(some[0]) == 50
     assert some[1:] == cut[1:]
+
+
+def test_a_run_that_leaves_out_long_sentences_is_not_tested_on_its_own(few):
+    path = Path(few.corpus)
+    lines = [f"A word{' or' * (i % 3)} {i}.\tMot {i}.\n" for i in range(200)]
+    path.write_text("".join(lines), encoding="utf-8", newline="\n")
+    odd = {}
+    short, whole = parts(replace(few, longest=3), odd), parts(few)
+    assert len(odd) == 133
+    assert sum(map(len, short)) == 67
+    for part, all_of_it in zip(short, whole, strict=True):
+        assert set(part) <= set(all_of_it)
 
 
 def test_a_translator_of_a_file_reads_in_lower_case_and_writes_whole(few):

@@ -68,7 +68,7 @@ def train(args: argparse.Namespace) -> int:
     begun = _begun(folder) if args.resume else {}
     settings = _settings(args, begun, folder)
     device = _device(args.device or begun.get("device", "cpu"))
-    rank, _ = join(device)
+    join(device)
     if args.threads or begun:
         torch.set_num_threads(args.threads or begun["threads"])
     _say(f"{settings.corpus}: reading pairs")
@@ -87,7 +87,7 @@ def train(args: argparse.Namespace) -> int:
         begun = {"settings": asdict(settings), "data": digest}
         begun |= {"threads": torch.get_num_threads(), "device": str(device)}
         begun["every"] = args.every or max(1, min(500, settings.steps // 8))
-        if rank == 0:
+        if _first():
             _begin(folder, begun, odd, made[0].tokenizer)
     if digest != begun["data"]:
         raise ValueError(

@@ -8,6 +8,7 @@ notebooks/20c_recipe.md by `make export`: edit the chapter.
 """
 
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -111,16 +112,19 @@ HELD_OUT = 1500  # pairs to choose by, and as many to test with
 def parts(settings: Settings, odd: dict | None = None) -> list[list[Pair]]:
     """Pairs to learn from, to choose by, and to test with, of a file.
 
-    They are the same for all runs on it; the lines that gave none go into
-    `odd`. Of a small file a twentieth is held out, twice.
+    The cut is the same for all runs on it, whatever they leave out; the
+    lines that gave no pair go into `odd`. Of a small file a twentieth is
+    held out, twice.
     """
     s = settings
     path = fetch(s.corpus) if s.corpus in KNOWN else s.corpus
-    found, left = read_corpus(path, s.columns, s.source, s.target, s.longest)
-    if odd is not None:
-        odd.update(left)
-    size = min(HELD_OUT, len(found) // 20)
-    train, valid, test = hold_out(found, [size, size])
+    where = path, s.columns, s.source, s.target
+    every, _ = read_corpus(*where, longest=sys.maxsize)
+    found, left = read_corpus(*where, s.longest)
+    (left if odd is None else odd).update(left)
+    size, short = min(HELD_OUT, len(every) // 20), set(found)
+    cut = hold_out(every, [size, size])
+    train, valid, test = ([p for p in part if p in short] for part in cut)
     if len(train) > s.sentences:
         some = random.Random(s.seed).sample(range(len(train)), s.sentences)
         train = [train[i] for i in sorted(some)]

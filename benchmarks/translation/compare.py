@@ -1,6 +1,6 @@
 """BLEU of the four, and a paired bootstrap against the best of the others.
 
-    python benchmarks/translation/compare.py DATA RUNS
+python benchmarks/translation/compare.py DATA RUNS
 """
 
 import argparse

@@ -1,14 +1,16 @@
 """Writes what all four learn from: lines of pieces, and the test as text.
 
-    python benchmarks/translation/data.py DATA
+python benchmarks/translation/data.py DATA
 """
 
 import argparse
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from transformer_lib.__main__ import _cases
 from transformer_lib.minutes import CONFIGS
+from transformer_lib.real_corpus import heard
 from transformer_lib.recipe import Settings, parts, taught
 from transformer_lib.tokenization import Tokenizer
 
@@ -31,20 +33,16 @@ def main() -> None:
             ids = [tokenizer.encode(getattr(p, side)) for p in pairs]
             write(folder / f"{name}.{side}", ids)
     cases = _cases(test, TESTED)
-    sources = [pair.source for pair in taught_cases(cases)]
-    write(folder / "test.source", [tokenizer.encode(s) for s in sources])
+    sources = [heard(case["source"], "fr") for case in cases]
+    write(folder / "test.source", map(tokenizer.encode, sources))
     text = json.dumps(cases, ensure_ascii=False, indent=1)
     (folder / "test.json").write_text(text + "\n", encoding="utf-8")
-    print(f"{len(train)} pairs, {len(valid)} to choose by, {len(cases)} tested")
+    print(
+        f"{len(train)} pairs, {len(valid)} to choose by, {len(cases)} tested"
+    )
 
 
-def taught_cases(cases):
-    from transformer_lib.corpus import Pair
-
-    return taught([Pair(c["source"], "") for c in cases], "fr")
-
-
-def write(path: Path, lines: list[list[int]]) -> None:
+def write(path: Path, lines: Iterable[list[int]]) -> None:
     """A sentence a line, its pieces as numbers."""
     text = "".join(" ".join(map(str, ids)) + "\n" for ids in lines)
     path.write_text(text, encoding="utf-8")

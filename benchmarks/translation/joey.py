@@ -6,8 +6,7 @@
 rate is 0.002 times it.
 """
 
-import argparse
-import json
+import math
 import os
 import re
 import shutil
@@ -18,8 +17,7 @@ import time
 from pathlib import Path
 
 import yaml
-
-from transformer_lib.tokenization import Tokenizer
+from common import arguments, keep, read, texts
 
 HERE = Path(__file__).parent
 PLACE = HERE / ".joeynmt"  # its environment, made on the first call
@@ -31,7 +29,9 @@ def python() -> Path:
     found = PLACE / "bin" / "python"
     if not found.is_file():
         subprocess.run([sys.executable, "-m", "venv", PLACE], check=True)
-        subprocess.run([found, "-m", "pip", "install", "-q", *NEEDS], check=True)
+        subprocess.run(
+            [found, "-m", "pip", "install", "-q", *NEEDS], check=True
+        )
     return found
 
 
@@ -71,28 +71,21 @@ def config(data: Path, out: Path, rate: float) -> dict:
             "early_stopping_metric": "ppl", "overwrite": True,
         },
         "model": {
-            "initializer": "xavier_uniform", "embed_initializer": "xavier_uniform",
-            "bias_initializer": "zeros", "init_gain": 1.0,
-            "embed_init_gain": 1.0, "tied_embeddings": True,
+            "initializer": "xavier_uniform", "init_gain": 1.0,
+            "embed_initializer": "xavier_uniform", "embed_init_gain": 1.0,
+            "bias_initializer": "zeros", "tied_embeddings": True,
             "tied_softmax": True, "encoder": stack, "decoder": stack,
         },
     }  # fmt: skip
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--rate", type=float, required=True)
-    parser.add_argument("--no-test", action="store_true")
-    args = parser.parse_args()
-    data, out = args.data.resolve(), args.out.resolve()
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
-    for target in (data / "test.target",):  # it wants one, and never sees it
-        lines = (data / "test.source").read_text().count("\n")
-        target.write_text("3\n" * lines)
+    args = arguments(__doc__)
+    data, out = args.data, args.out
+    shutil.rmtree(out / "model", ignore_errors=True)
+    # It wants a target for the test, and never sees the right one.
+    count = len(read(data / "test.source"))
+    (data / "test.target").write_text("3\n" * count)
     path = out / "config.yaml"
     path.write_text(yaml.safe_dump(config(data, out, args.rate)))
     joey = [python(), "-m", "joeynmt"]
@@ -113,21 +106,21 @@ def main() -> None:
         "parameters": int(count), "rate": args.rate,
         "minutes": round(seconds / 60, 2), "steps": int(rows[-1][0]),
         "tokens a second": pace[len(pace) // 2],
-        "valid": loss(joey, path, last, data, out),
+        "valid": loss(joey, path, last, out),
     }  # fmt: skip
+    lines = None
     if not args.no_test:
         with (data / "test.source").open() as source:
             found = subprocess.run(
                 [*joey, "translate", with_model(path, last)], cwd=out,
                 stdin=source, capture_output=True, text=True, check=True,
             ).stdout  # fmt: skip
-        decode = Tokenizer.load(data / "tokenizer.json").decode
-        ids = [[int(i) for i in x.split() if i.isdigit()] for x in found.splitlines()]
-        lines = [" ".join(decode(x).split()) for x in ids]
-        text = "".join(line + "\n" for line in lines)
-        (out / "hypotheses.txt").write_text(text, encoding="utf-8")
-    (out / "stats.json").write_text(json.dumps(said, indent=1) + "\n")
-    print(said)
+        ids = [
+            [int(i) for i in line.split() if i.isdigit()]
+            for line in found.splitlines()
+        ]
+        lines = texts(data, ids)
+    keep(out, said, lines)
 
 
 def with_model(path: Path, checkpoint: Path) -> Path:
@@ -138,7 +131,7 @@ def with_model(path: Path, checkpoint: Path) -> Path:
     return other
 
 
-def loss(joey, path, checkpoint, data, out) -> float:
+def loss(joey, path, checkpoint, out) -> float:
     """The loss a token on the pairs to choose by, by its own words."""
     chosen = yaml.safe_load(with_model(path, checkpoint).read_text())
     chosen["testing"]["return_prob"] = "ref"
@@ -151,8 +144,6 @@ def loss(joey, path, checkpoint, data, out) -> float:
     said = re.findall(r"ppl:\s*([\d.]+)", done.stdout + done.stderr)
     if not said:
         raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
-    import math
-
     return round(math.log(float(said[-1])), 4)
 
 

@@ -1,15 +1,13 @@
 """nn.Transformer and MarianMTModel, as one would train them for translation.
 
-    python benchmarks/translation/peers.py torch DATA OUT --minutes 30 --rate 1e-3
+python benchmarks/translation/peers.py torch DATA OUT --minutes 30 --rate 1e-3
 """
 
-import argparse
-import json
 import math
 import time
-from pathlib import Path
 
 import torch
+from common import arguments, keep, read, texts
 from torch import nn
 
 from transformer_lib.decoding import beam_search
@@ -18,11 +16,6 @@ from transformer_lib.tokenization import Tokenizer, make_batch, token_batches
 
 TOKENS = 3072
 SIZE = {"d": 256, "heads": 4, "layers": 3, "ff": 1024}
-
-
-def read(path: Path) -> list[list[int]]:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [[int(i) for i in line.split()] for line in lines]
 
 
 class Torch(nn.Module):
@@ -35,12 +28,13 @@ class Torch(nn.Module):
     def __init__(self, vocab: int):
         super().__init__()
         d = SIZE["d"]
-        self.src, self.tgt = (nn.Embedding(vocab, d, PAD) for _ in range(2))
+        self.src = self.tgt = nn.Embedding(vocab, d, PAD)
         self.stacks = nn.Transformer(
             d, SIZE["heads"], SIZE["layers"], SIZE["layers"], SIZE["ff"],
             dropout=0.1, batch_first=True,
         )  # fmt: skip
         self.out = nn.Linear(d, vocab)
+        self.out.weight = self.src.weight  # one matrix, as the others have
         place = torch.arange(256)[:, None]
         turn = torch.exp(torch.arange(0, d, 2) * (-math.log(1e4) / d))
         code = torch.zeros(256, d)
@@ -209,26 +203,14 @@ def trained(name, data, minutes, rate):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name", choices=MODELS)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--rate", type=float, required=True)
-    parser.add_argument("--no-test", action="store_true")
-    args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
+    args = arguments(__doc__, "name")
     model, said = trained(args.name, args.data, args.minutes, args.rate)
-    model.eval()
+    lines = None
     if not args.no_test:
-        decode = Tokenizer.load(args.data / "tokenizer.json").decode
         with torch.no_grad():
             found = model.translate(read(args.data / "test.source"))
-        lines = [" ".join(decode(ids).split()) for ids in found]
-        text = "".join(line + "\n" for line in lines)
-        (args.out / "hypotheses.txt").write_text(text, encoding="utf-8")
-    (args.out / "stats.json").write_text(json.dumps(said, indent=1) + "\n")
-    print(said)
+        lines = texts(args.data, found)
+    keep(args.out, said, lines)
 
 
 if __name__ == "__main__":
