@@ -215,6 +215,40 @@ def test_a_file_of_pairs_is_learned_as_it_is_heard(tmp_path, capsys):
     assert "has changed" in errors
 
 
+def test_one_model_learns_translates_and_is_judged_both_ways(tmp_path, capsys):
+    path, folder = tmp_path / "pairs.tsv", tmp_path / "run"
+    lines = [f"Wort {i}.\tWord {i}!\n" for i in range(60)]
+    path.write_text("".join(lines), encoding="utf-8", newline="\n")
+    words = ["train", "--out", folder, "--corpus", path, "--source", "de"]
+    words += ["--target", "en", *TINY, "--steps", "4", "--every", "2"]
+    assert call(capsys, *words, "--model", "two-way")[0] == 0
+    log = (folder / "log.jsonl").read_text().splitlines()
+    valid = json.loads(log[-1])["valid"]
+    assert valid.keys() == {
+        "nll de-en",
+        "BLEU de-en",
+        "nll en-de",
+        "BLEU en-de",
+    }
+    forth = Translator.load(folder)
+    for way, more in [(forth, []), (forth.turned(), ["--target", "de"])]:
+        words = ["translate", "--model", folder, *more, "word 7"]
+        code, said, _ = call(capsys, *words)
+        assert (code, said.strip()) == (0, way("word 7"))
+        file = tmp_path / "report.json"
+        words = ["evaluate", "--model", folder, *more, "--corpus", path]
+        words += ["--columns", "de", "en", "--json", file]
+        assert call(capsys, *words)[0] == 0
+        cases = json.loads(file.read_text())["sentences"]
+        assert len(cases) == 3
+        first = "Wort" if way is forth else "Word"
+        assert all(case["source"].startswith(first) for case in cases)
+    words = ["translate", "--model", folder, "--target", "fr", "word"]
+    code, _, errors = call(capsys, *words)
+    assert code == 1
+    assert "writes en and de, not fr" in errors
+
+
 def test_what_a_run_learns_from_is_what_was_asked_for():
     settings = Settings(sentences=50, longest=6, source="en", seed=3)
     found = examples(settings)
@@ -255,7 +289,7 @@ def test_settings_fill_in_what_follows_from_the_others():
 @pytest.mark.parametrize("model", command.MODELS)
 def test_every_model_learns(model):
     small = {"d_embed": 16, "d_hidden": 32}
-    if model == "transformer":
+    if model in ("transformer", "two-way"):
         small = {"d_model": 32, "d_ff": 64, "n_heads": 2}
     settings = Settings(
         model=model, sizes=small, sentences=100, vocab=320, steps=25,

@@ -1,14 +1,17 @@
 """What a run depends on: chapter 20c."""
 
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from transformer_lib.corpus import Pair
 from transformer_lib.recipe import (
     Settings,
     examples,
+    lessons,
     parts,
     training_run,
 )
@@ -100,3 +103,25 @@ def test_a_translator_of_a_file_reads_in_lower_case_and_writes_whole(few):
 def test_a_wrong_setting_is_refused_by_name(wrong, says):
     with pytest.raises(ValueError, match=says):
         Settings(**wrong)
+
+
+def test_a_model_of_two_ways_learns_every_pair_twice(few):
+    both = replace(few, model="two-way")
+    train, valid, test = parts(few)
+    assert parts(both) == [train, valid, test]
+    data = lessons(train, both)
+    assert data == examples(both)
+    assert data[:180] == examples(few)
+    turned = replace(few, source="en", target="fr")
+    assert data[180:] == examples(turned)
+    translator, _, batches = training_run(both, data, no_bar=True)
+    V, decode = translator.tokenizer.vocab_size, translator.tokenizer.decode
+    seen = [
+        (mark - V, Pair(decode(src), decode(tgt)))
+        for some in batches(0)
+        for (mark, *src), tgt in zip(*(x.tolist() for x in some), strict=True)
+    ]
+    assert Counter(seen) == Counter(
+        [(0, p) for p in data[:180]] + [(1, p) for p in data[180:]]
+    )
+    assert not equal(weights(both), weights(replace(both, seed=1)))

@@ -13,35 +13,24 @@ from hypothesis import strategies as st
 
 from transformer_lib.checkpoints import save_checkpoint
 from transformer_lib.grammar import corpus
-from transformer_lib.rnn import AttentionRNN, ContextRNN, SimpleRNN
-from transformer_lib.seq2seq import BOS, EOS, PAD, Seq2Seq
+from transformer_lib.models import MODELS, build
+from transformer_lib.seq2seq import EOS, PAD
 from transformer_lib.tokenization import Tokenizer
-from transformer_lib.transformer import Transformer
 from transformer_lib.translator import (
-    MODELS,
-    SIZES,
     Translation,
     Translator,
-    build,
     exact_match,
     normalise,
     room,
 )
+
+from tiny import SMALL
 
 DRAWN = corpus(300, seed=1)
 TOKENIZER = Tokenizer.train(
     [text for s in DRAWN for text in s[:2]], vocab_size=320
 )
 SENTENCES = [s for s in DRAWN if len(TOKENIZER.encode(s.french)) < 18]
-SMALL = {
-    "transformer": {
-        "d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1,
-        "n_decoder_layers": 2, "max_len": 64,
-    },
-    "simple-rnn": {"d_embed": 8, "d_hidden": 8},
-    "context-rnn": {"d_embed": 8, "d_hidden": 8},
-    "attention-rnn": {"d_embed": 8, "d_hidden": 8},
-}  # fmt: skip
 
 
 LIMIT = 20
@@ -107,63 +96,6 @@ def test_the_grammar_is_normal():
     for s in SENTENCES:
         assert normalise(s.french, "fr") == s.french
         assert normalise(s.english, "en") == s.english
-
-
-# A model by its name
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("transformer", Transformer),
-        ("simple-rnn", SimpleRNN),
-        ("context-rnn", ContextRNN),
-        ("attention-rnn", AttentionRNN),
-    ],
-)
-def test_every_name_builds_its_model(name, kind):
-    model = build(name, vocab_size=50, **SMALL[name])
-    assert type(model) is kind
-    assert isinstance(model, Seq2Seq)
-    logits = model(torch.tensor([[5, EOS]]), torch.tensor([[BOS, 7, 8]]))
-    assert logits.shape == (1, 3, 50)
-    assert MODELS.keys() == SIZES.keys()
-
-
-def test_the_norm_stands_where_it_is_asked_to():
-    pre, post, usual = (
-        build("transformer", vocab_size=50, **SMALL["transformer"], **norm)
-        for norm in ({"norm": "pre"}, {"norm": "post"}, {})
-    )
-    names = [set(m.state_dict()) for m in (pre, post, usual)]
-    final = {n for n in names[0] if "final_norm" in n}
-    assert final
-    assert names[0] - names[1] == final
-    assert names[0] == names[2]
-
-
-def test_sizes_that_are_not_named_are_those_of_the_table():
-    model = build("transformer", vocab_size=50, d_model=64)
-    assert model.src_embedding.weight.shape == (50, 64)
-    assert (
-        len(model.encoder.layers) == SIZES["transformer"]["n_encoder_layers"]
-    )
-
-
-@pytest.mark.bad_input
-@pytest.mark.parametrize(
-    ("name", "sizes", "says"),
-    [
-        ("lstm", {}, "'lstm': there are transformer, simple-rnn"),
-        ("simple-rnn", {"n_heads": 2}, "'n_heads'; it has vocab_size, d_em"),
-        ("transformer", {"depth": 2}, "'depth'.*n_decoder_layers.*norm"),
-        ("transformer", {"norm": "mid"}, "'mid', expected 'pre' or 'post'"),
-        ("transformer", {"n_heads": 3}, "3"),
-    ],
-)
-def test_what_there_is_not_is_refused_with_what_there_is(name, sizes, says):
-    with pytest.raises(ValueError, match=says):
-        build(name, vocab_size=50, **sizes)
 
 
 # Lines in, lines out
@@ -283,10 +215,35 @@ def test_more_than_the_beam_is_refused(translator):
         translator.translate(["merci"], beam=0)
 
 
+# One model, both ways
+
+
+def test_a_mark_says_which_language_is_wanted():
+    way = untrained("two-way")
+    back, V = way.turned(), TOKENIZER.vocab_size
+    assert (way.mark, back.mark) == ([V], [V + 1])  # en, fr
+    ids = TOKENIZER.encode("je suis là")
+    assert way.ids("Je suis là.") == [V, *ids, EOS]
+    assert way.ids("...") == []
+    assert back.ids("je suis là") == [V + 1, *ids, EOS]
+    assert back.config == way.config | {"source": "en", "target": "fr"}
+    assert back.model is way.model
+    assert back.turned().config == way.config
+    assert type(back) is type(way)
+    assert way("je suis là") != back("je suis là")
+
+
+@pytest.mark.bad_input
+def test_a_model_of_one_way_is_not_turned(translator):
+    assert translator.mark == []
+    with pytest.raises(ValueError, match="no way from en back"):
+        translator.turned()
+
+
 # What it looks at
 
 
-@pytest.mark.parametrize("name", ["transformer", "attention-rnn"])
+@pytest.mark.parametrize("name", ["transformer", "two-way", "attention-rnn"])
 def test_the_maps_are_those_of_its_own_translation(name):
     translator = untrained(name)
     read, written, maps = translator.attention("Je suis grand.")

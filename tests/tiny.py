@@ -1,4 +1,4 @@
-"""A translator so small that a test can train it in a blink."""
+"""Translators so small that a test can build and train them in a blink."""
 
 import torch
 from torch import nn
@@ -20,3 +20,16 @@ class Tiny(nn.Module):
         real = (src != 0)[..., None]
         mean = (self.read(src) * real).sum(1) / real.sum(1)
         return self.say(self.drop(self.read(tgt_in) + mean[:, None]))
+
+
+_TINY = {
+    "d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1,
+    "n_decoder_layers": 2, "max_len": 64,
+}  # fmt: skip
+SMALL = {  # of the library's, by their names
+    "transformer": _TINY,
+    "two-way": _TINY,
+    "simple-rnn": {"d_embed": 8, "d_hidden": 8},
+    "context-rnn": {"d_embed": 8, "d_hidden": 8},
+    "attention-rnn": {"d_embed": 8, "d_hidden": 8},
+}

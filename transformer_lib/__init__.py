@@ -75,6 +75,9 @@ from transformer_lib.loss import (
     perplexity,
     squared_distance,
 )
+from transformer_lib.models import (
+    TwoWays,
+)
 from transformer_lib.multi_head_attention import (
     MultiHeadAttention,
     merge_heads,
@@ -98,6 +101,7 @@ from transformer_lib.positional_encoding import (
 )
 from transformer_lib.real_corpus import (
     Known,
+    cut_corpus,
     fetch,
     hold_out,
     read_corpus,
@@ -202,6 +206,7 @@ __all__ = [
     "TransformerConfig",
     "Translation",
     "Translator",
+    "TwoWays",
     "Verb",
     "average",
     "beam_search",
@@ -209,6 +214,7 @@ __all__ = [
     "collate",
     "combine_masks",
     "cross_entropy",
+    "cut_corpus",
     "draw",
     "evaluate",
     "fetch",

@@ -35,25 +35,20 @@ from transformer_lib.grammar import (
 from transformer_lib.loss import Batches
 from transformer_lib.loss import evaluate as evaluate_loss
 from transformer_lib.minutes import CONFIGS, planned
-from transformer_lib.real_corpus import KNOWN
+from transformer_lib.models import MODELS, SIZES
+from transformer_lib.real_corpus import KNOWN, taught
 from transformer_lib.recipe import (
     GRAMMAR,
     PRECISIONS,
     Settings,
     examples,
+    lessons,
     parts,
-    taught,
     training_run,
 )
 from transformer_lib.tokenization import Tokenizer, make_batch
 from transformer_lib.training import Training, train_until
-from transformer_lib.translator import (
-    MODELS,
-    SIZES,
-    Translator,
-    exact_match,
-    normalise,
-)
+from transformer_lib.translator import Translator, exact_match, normalise
 
 PROGRAM = "python -m transformer_lib"
 
@@ -144,7 +139,7 @@ def _read(
     )
     if settings.corpus in KNOWN:
         _say(KNOWN[settings.corpus].credit)
-    return taught(train, settings.source), valid, odd
+    return lessons(train, settings), valid, odd
 
 
 def _begun(folder: Path) -> dict[str, Any]:
@@ -279,12 +274,25 @@ WATCHED = 500  # sentences translated to watch a run by
 
 
 def _quality(translator: Translator, valid: list[Pair]) -> dict[str, float]:
-    """Loss a token, and BLEU of greedy search, on pairs held out."""
+    """What was found on pairs held out; of a two-way model, each way."""
+    if not translator.mark:
+        return _measured(translator, valid)
+    back = [Pair(p.target, p.source) for p in valid]
+    return {
+        "{} {source}-{target}".format(what, **way.config): number
+        for way, pairs in [(translator, valid), (translator.turned(), back)]
+        for what, number in _measured(way, pairs).items()
+    }
+
+
+def _measured(translator: Translator, valid: list[Pair]) -> dict[str, float]:
+    """Loss a token, and BLEU of greedy search."""
     encode, found = translator.tokenizer.encode, []
     plain = taught(valid, translator.config["source"])
     for i in range(0, len(plain), 100):
-        sides = zip(*plain[i : i + 100], strict=True)
-        found.append(make_batch(*([*map(encode, side)] for side in sides)))
+        src, tgt = zip(*plain[i : i + 100], strict=True)
+        src = [[*translator.mark, *encode(text)] for text in src]
+        found.append(make_batch(src, [*map(encode, tgt)]))
     nll = evaluate_loss(translator.model, found)["nll"]
     cases = _cases(valid, WATCHED)
     judge(translator, cases, beam=1)
@@ -307,9 +315,23 @@ def _device(name: str) -> torch.device:
         raise ValueError(f"there is no device {name!r} here: {why}") from None
 
 
+def _translator(args: argparse.Namespace) -> Translator:
+    """The one asked for, into the language asked for."""
+    found = Translator.load(args.model, _device(args.device or "cpu"))
+    if not args.target or args.target == found.config["target"]:
+        return found
+    if found.mark and args.target == found.config["source"]:
+        return found.turned()
+    raise ValueError(
+        f"{args.model} writes {found.config['target']}"
+        f"{' and ' + found.config['source'] if found.mark else ''}, "
+        f"not {args.target}: name another --model or --target"
+    )
+
+
 def translate(args: argparse.Namespace) -> int:
     """A line in, a line out; of n best, up to n lines."""
-    translator = Translator.load(args.model, _device(args.device or "cpu"))
+    translator = _translator(args)
     if not args.text and not args.file and sys.stdin.isatty():
         print("a sentence a line; Ctrl-D ends", file=sys.stderr)
         groups = ([line] for line in _lines(sys.stdin.buffer, "input"))
@@ -377,7 +399,7 @@ def _draw(
 
 def evaluate(args: argparse.Namespace) -> int:
     """Counts what is right, and says it in the measures of the field."""
-    translator = Translator.load(args.model, _device(args.device or "cpu"))
+    translator = _translator(args)
     if args.pairs:
         report = {"model": args.model, "pairs": args.pairs}
         pairs = read_pairs(args.pairs, source=0, target=1)
@@ -606,6 +628,7 @@ def _model_options(add: Callable) -> None:
         metavar="NAME",
         help="fr-en (default), en-fr, or the folder of a translator",
     )
+    add("--target", metavar="LANGUAGE", help="to write, of a two-way model")
     add("--beam", type=_natural, default=4, metavar="N", help="default: 4")
 
 

@@ -19,14 +19,17 @@ from typing import NamedTuple
 from transformer_lib.corpus import Pair, groups, read_pairs
 
 __all__ = [
+    "HELD_OUT",
     "KNOWN",
     "Known",
+    "cut_corpus",
     "data_folder",
     "fetch",
     "heard",
     "hold_out",
     "read_corpus",
     "same",
+    "taught",
     "tidy",
 ]
 
@@ -140,6 +143,11 @@ def heard(text: str, language: str = "") -> str:
     return text.rstrip(" .") or text
 
 
+def taught(pairs: Sequence[Pair], source: str) -> list[Pair]:
+    """The pairs as a translator of real text reads and says them."""
+    return [Pair(heard(p.source, source), p.target) for p in pairs]
+
+
 def read_corpus(
     path: str | Path,
     languages: Sequence[str],
@@ -205,3 +213,29 @@ def hold_out(
         [p for p, k in zip(pairs, part, strict=True) if k == here]
         for here in range(len(sizes) + 1)
     ]
+
+
+HELD_OUT = 1500  # pairs to choose by, and as many to test with
+
+
+def cut_corpus(
+    path: str | Path,
+    languages: Sequence[str],
+    source: str,
+    target: str,
+    longest: int = 50,
+    odd: dict[int, str] | None = None,
+) -> list[list[Pair]]:
+    """Pairs of a file to learn from, to choose by, and to test with.
+
+    The parameters are those of `read_corpus`; the lines that gave no pair
+    go into `odd`. Of a small file a twentieth is held out, twice. A pair
+    is in the same part whatever `longest` is, or which way it is read.
+    """
+    where = path, languages, source, target
+    every, _ = read_corpus(*where, longest=sys.maxsize)
+    found, left = read_corpus(*where, longest)
+    (left if odd is None else odd).update(left)
+    size, short = min(HELD_OUT, len(every) // 20), set(found)
+    cut = hold_out(every, [size, size])
+    return [[p for p in part if p in short] for part in cut]

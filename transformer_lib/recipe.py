@@ -8,7 +8,6 @@ notebooks/20c_recipe.md by `make export`: edit the chapter.
 """
 
 import random
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,25 +18,19 @@ import torch
 from transformer_lib.corpus import Pair
 from transformer_lib.grammar import PHENOMENA, corpus, pairs
 from transformer_lib.loss import Batches, cross_entropy, mean_gradient
-from transformer_lib.real_corpus import (
-    KNOWN,
-    fetch,
-    heard,
-    hold_out,
-    read_corpus,
-)
+from transformer_lib.models import SIZES, build
+from transformer_lib.real_corpus import KNOWN, cut_corpus, fetch, taught
 from transformer_lib.tokenization import Tokenizer, make_batch, token_batches
 from transformer_lib.training import Training, linear_rate
-from transformer_lib.translator import SIZES, Translator, build, normalise
+from transformer_lib.translator import Translator, normalise
 
 __all__ = [
     "GRAMMAR",
-    "HELD_OUT",
     "PRECISIONS",
     "Settings",
     "examples",
+    "lessons",
     "parts",
-    "taught",
     "training_run",
 ]
 
@@ -106,41 +99,33 @@ def _check(settings: Settings) -> None:
         )
 
 
-HELD_OUT = 1500  # pairs to choose by, and as many to test with
-
-
 def parts(settings: Settings, odd: dict | None = None) -> list[list[Pair]]:
     """Pairs to learn from, to choose by, and to test with, of a file.
 
-    The cut is the same for all runs on it, whatever they leave out; the
-    lines that gave no pair go into `odd`. Of a small file a twentieth is
-    held out, twice.
+    As `cut_corpus` gives them, of those to learn from `sentences` at most.
     """
     s = settings
     path = fetch(s.corpus) if s.corpus in KNOWN else s.corpus
     where = path, s.columns, s.source, s.target
-    every, _ = read_corpus(*where, longest=sys.maxsize)
-    found, left = read_corpus(*where, s.longest)
-    (left if odd is None else odd).update(left)
-    size, short = min(HELD_OUT, len(every) // 20), set(found)
-    cut = hold_out(every, [size, size])
-    train, valid, test = ([p for p in part if p in short] for part in cut)
+    train, valid, test = cut_corpus(*where, s.longest, odd)
     if len(train) > s.sentences:
         some = random.Random(s.seed).sample(range(len(train)), s.sentences)
         train = [train[i] for i in sorted(some)]
     return [train, valid, test]
 
 
-def taught(pairs: Sequence[Pair], source: str) -> list[Pair]:
-    """The pairs as a translator of real text reads and says them."""
-    return [Pair(heard(p.source, source), p.target) for p in pairs]
+def lessons(pairs: Sequence[Pair], settings: Settings) -> list[Pair]:
+    """The pairs as taught; for two ways, then as many turned round."""
+    both = settings.model == "two-way"
+    back = [Pair(p.target, p.source) for p in pairs] if both else []
+    return taught(pairs, settings.source) + taught(back, settings.target)
 
 
 def examples(settings: Settings) -> list[Pair]:
     """The pairs that a run learns from, as its translator reads and says."""
     s = settings
     if s.corpus != GRAMMAR:
-        return taught(parts(s)[0], s.source)
+        return lessons(parts(s)[0], s)
     some = {"phenomena": s.phenomena, "again": True}
     plain = [
         Pair(normalise(p.source, s.source), normalise(p.target, s.target))
@@ -151,7 +136,7 @@ def examples(settings: Settings) -> list[Pair]:
     ]
     if not kept:
         raise ValueError(f"{s.corpus} has no pair of {s.longest=} words")
-    return kept
+    return lessons(kept, s)
 
 
 def training_run(
@@ -192,7 +177,12 @@ def _batches(
     settings: Settings, data: Sequence[Pair], translator: Translator
 ) -> Callable[[int], Batches]:
     encode = translator.tokenizer.encode
-    src = [encode(pair.source) for pair in data]
+    ways = (
+        [translator, translator.turned()] if translator.mark else [translator]
+    )
+    marks = [way.mark for way in ways for _ in range(len(data) // len(ways))]
+    both = zip(marks, data, strict=True)
+    src = [[*mark, *encode(pair.source)] for mark, pair in both]
     tgt = [encode(pair.target) for pair in data]
     lengths = [max(map(len, two)) + 1 for two in zip(src, tgt, strict=True)]
     if max(lengths) > translator.limit:

@@ -12,7 +12,7 @@ import itertools
 import re
 import tempfile
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -22,28 +22,15 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_lib.attention import AdditiveAttention
 from transformer_lib.attention_maps import record
 from transformer_lib.checkpoints import load_checkpoint, save_checkpoint
 from transformer_lib.decoding import Hypothesis, beam_search
-from transformer_lib.encoder import TransformerConfig
-from transformer_lib.normalization import PostNorm, PreNorm
+from transformer_lib.models import build
 from transformer_lib.real_corpus import heard
-from transformer_lib.rnn import AttentionRNN, ContextRNN, SimpleRNN
 from transformer_lib.seq2seq import BOS, EOS, PAD, Seq2Seq
 from transformer_lib.tokenization import Tokenizer, collate
-from transformer_lib.transformer import Transformer
 
-__all__ = [
-    "MODELS",
-    "SIZES",
-    "Translation",
-    "Translator",
-    "build",
-    "exact_match",
-    "normalise",
-    "room",
-]
+__all__ = ["Translation", "Translator", "exact_match", "normalise", "room"]
 
 
 _Right = Sequence[Collection[str]]  # a sentence's right translations
@@ -58,57 +45,6 @@ def normalise(text: str, language: str = "") -> str:
     text = unicodedata.normalize("NFC", text.lower()).replace("’", "'")
     text = re.sub(r"\s*\?+", " ?" if language == "fr" else "?", text)
     return " ".join(text.split()).rstrip(" .!…")
-
-
-SIZES = {  # of what build makes, where it is told no other
-    "transformer": {
-        "d_model": 128,
-        "d_ff": 512,
-        "n_heads": 4,
-        "n_encoder_layers": 3,
-        "n_decoder_layers": 3,
-        "p_drop": 0.1,
-        "max_len": 512,
-        "pad": 0,
-        "norm": "pre",
-    },
-    "simple-rnn": {"d_embed": 128, "d_hidden": 256, "p_drop": 0.1},
-    "context-rnn": {"d_embed": 128, "d_hidden": 256, "p_drop": 0.1},
-    "attention-rnn": {"d_embed": 128, "d_hidden": 256, "p_drop": 0.1},
-}
-
-
-def _transformer(norm: str, **sizes) -> Transformer:
-    around = {"pre": PreNorm, "post": PostNorm}.get(norm)
-    if around is None:
-        raise ValueError(f"norm is {norm!r}, expected 'pre' or 'post'")
-    return Transformer.from_config(TransformerConfig(**sizes), around=around)
-
-
-def _attention_rnn(d_hidden: int, **sizes) -> AttentionRNN:
-    attention = AdditiveAttention(d_hidden, d_hidden, d_hidden)
-    return AttentionRNN(d_hidden=d_hidden, attention=attention, **sizes)
-
-
-MODELS: dict[str, Callable[..., Seq2Seq]] = {
-    "transformer": _transformer,
-    "simple-rnn": SimpleRNN,
-    "context-rnn": ContextRNN,
-    "attention-rnn": _attention_rnn,
-}
-
-
-def build(name: str, *, vocab_size: int, **sizes) -> Seq2Seq:
-    """A new model by its name in MODELS; sizes not named are as in SIZES.
-
-    Raises ValueError for what there is not, and says what there is.
-    """
-    if name not in MODELS:
-        raise ValueError(f"model {name!r}: there are {', '.join(MODELS)}")
-    if odd := sizes.keys() - SIZES[name].keys():
-        known = ", ".join(["vocab_size", *SIZES[name]])
-        raise ValueError(f"{name} has no size {min(odd)!r}; it has {known}")
-    return MODELS[name](vocab_size=vocab_size, **SIZES[name] | sizes)
 
 
 class Translation(NamedTuple):
@@ -186,17 +122,34 @@ class _Reader(_Kept):
     """A string's way into the model, and a sentence's way out."""
 
     def ids(self, line: str, number: int = 1) -> list[int]:
-        """The line's tokens and EOS; none for a blank line.
+        """The line's tokens and EOS, behind a mark; none for a blank line.
 
         Raises ValueError, with the number, for more than the model reads.
         """
         read = heard if self.config.get("text") == "heard" else normalise
         text = read(line, self.config.get("source", ""))
-        ids = [*self.tokenizer.encode(text), EOS] if text else []
+        ids = self.tokenizer.encode(text)
+        ids = [*self.mark, *ids, EOS] if text else []
         if len(ids) > self.limit:
             most = f"the model reads at most {self.limit}: split it"
             raise ValueError(f"line {number} has {len(ids)} tokens; {most}")
         return ids
+
+    @property
+    def mark(self) -> list[int]:
+        """The id before a source that says what a two-way model writes."""
+        if self.config["model"] != "two-way":
+            return []
+        both = sorted([self.config["source"], self.config["target"]])
+        return [self.tokenizer.vocab_size + both.index(self.config["target"])]
+
+    def turned(self) -> "Translator":
+        """The same two-way model, to translate the other way."""
+        source, target = self.config["source"], self.config["target"]
+        if not self.mark:
+            raise ValueError(f"this model knows no way from {target} back")
+        config = self.config | {"source": target, "target": source}
+        return type(self)(self.model, self.tokenizer, config)
 
     @property
     def limit(self) -> int:
@@ -257,7 +210,8 @@ class Translator(_Reader):
         with torch.no_grad(), record(self.model.eval()) as maps:
             self.model(src, tgt[:, :-1])
         show = self.tokenizer.decode
-        read = [show([i], skip_special=False) for i in ids]
+        words = ids[len(self.mark) :]
+        read = [show([i], skip_special=False) for i in words]
         return read, [show([i], False) for i in best.tokens], maps
 
 

@@ -19,11 +19,11 @@ RATES = {
     "ours": [1.5e-3, 3e-3],
     "torch": [3e-4, 1e-3],
     "marian": [5e-4, 1.5e-3],
-    "joey": [0.5, 1.0],
+    "joey": [0.2, 0.5],
 }
 
 
-def call(name: str, data: Path, out: Path, minutes: float, rate: float, test):
+def call(name: str, data: Path, out: Path, minutes: int, rate: float, test):
     if name == "ours":
         words = ["ours.py", data, out]
     elif name == "joey":
@@ -41,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("runs", type=Path)
-    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--minutes", type=int, default=30)
     parser.add_argument("--try", dest="tried", action="store_true")
     parser.add_argument("--only", nargs="+", choices=RATES, default=[*RATES])
     args = parser.parse_args()
