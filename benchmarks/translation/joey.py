@@ -42,6 +42,7 @@ def config(data: Path, out: Path, rate: float) -> dict:
     stack = {
         "type": "transformer", "num_layers": 3, "num_heads": 4,
         "hidden_size": 256, "ff_size": 1024, "dropout": 0.1,
+        "layer_norm": "pre",
         "embeddings": {"embedding_dim": 256, "scale": True, "dropout": 0.0},
     }  # fmt: skip
     return {
@@ -142,7 +143,7 @@ def with_model(path: Path, checkpoint: Path) -> Path:
 def loss(joey, path, checkpoint, out) -> float:
     """The loss a token on the pairs to choose by, by its own words."""
     chosen = yaml.safe_load(with_model(path, checkpoint).read_text())
-    chosen["testing"]["return_prob"] = "ref"
+    chosen["testing"] |= {"return_prob": "ref", "return_attention": True}
     chosen["data"]["test"] = chosen["data"]["dev"]
     other = path.with_name("valid.yaml")
     other.write_text(yaml.safe_dump(chosen))
