@@ -125,3 +125,11 @@ def test_a_model_of_two_ways_learns_every_pair_twice(few):
         [(0, p) for p in data[:180]] + [(1, p) for p in data[180:]]
     )
     assert not equal(weights(both), weights(replace(both, seed=1)))
+
+
+@pytest.mark.bad_input
+@pytest.mark.parametrize("some", [slice(180), slice(359), slice(1, 360)])
+def test_a_model_of_two_ways_refuses_pairs_of_one(few, some):
+    both = replace(few, model="two-way")
+    with pytest.raises(ValueError, match="both of each pair: see `lessons`"):
+        training_run(both, examples(both)[some], no_bar=True)

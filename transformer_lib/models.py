@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from transformer_lib.attention import AdditiveAttention, padding_mask
 from transformer_lib.embedding import TokenEmbedding
@@ -35,12 +37,14 @@ class TwoWays(Transformer):
         super().__init__(src_embedding, *parts, **more)
         self.languages = TokenEmbedding(2, src_embedding.weight.size(1))
 
-    def encode(self, src):
-        """The memory of the words behind the mark, and its mask."""
+    def encode(
+        self, src: Int[Tensor, "B n"]
+    ) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B 1 S"]]:
+        """The memory of the S = n − 1 words behind the mark, and its mask."""
         V = self.src_embedding.weight.size(0)
         marks, words = src[:, :1] - V, src[:, 1:]
-        known = src.is_meta or torch.compiler.is_compiling()
-        if not known and ((marks < 0) | (marks > 1)).any():
+        unseen = src.is_meta or torch.compiler.is_compiling()
+        if not unseen and ((marks < 0) | (marks > 1)).any():
             first = src[:, 0].tolist()
             raise ValueError(
                 f"sources begin with {first[:8]}, expected {V} or {V + 1} for "

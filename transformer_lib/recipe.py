@@ -19,7 +19,7 @@ from transformer_lib.corpus import Pair
 from transformer_lib.grammar import PHENOMENA, corpus, pairs
 from transformer_lib.loss import Batches, cross_entropy, mean_gradient
 from transformer_lib.models import SIZES, build
-from transformer_lib.real_corpus import KNOWN, cut_corpus, fetch, taught
+from transformer_lib.real_corpus import KNOWN, cut_corpus, fetch, heard, taught
 from transformer_lib.tokenization import Tokenizer, make_batch, token_batches
 from transformer_lib.training import Training, linear_rate
 from transformer_lib.translator import Translator, normalise
@@ -148,6 +148,7 @@ def training_run(
 ) -> tuple[Translator, Training, Callable[[int], Batches]]:
     """A translator, the run that teaches it, and the batches of an epoch.
 
+    The data is as `lessons` gives it, or a two-way model raises ValueError.
     `parts` are those of Training; train_until(run, batches, steps) goes on.
     """
     s = settings
@@ -177,10 +178,12 @@ def _batches(
     settings: Settings, data: Sequence[Pair], translator: Translator
 ) -> Callable[[int], Batches]:
     encode = translator.tokenizer.encode
-    ways = (
-        [translator, translator.turned()] if translator.mark else [translator]
-    )
-    marks = [way.mark for way in ways for _ in range(len(data) // len(ways))]
+    marks, half = [translator.mark] * len(data), len(data) // 2
+    if translator.mark:
+        marks[half:] = [translator.turned().mark] * (len(data) - half)
+        back = [heard(pair.target, settings.target) for pair in data[:half]]
+        if back != [pair.source for pair in data[half:]]:
+            raise ValueError("two ways want both of each pair: see `lessons`")
     both = zip(marks, data, strict=True)
     src = [[*mark, *encode(pair.source)] for mark, pair in both]
     tgt = [encode(pair.target) for pair in data]

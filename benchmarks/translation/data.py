@@ -10,8 +10,8 @@ from pathlib import Path
 
 from transformer_lib.__main__ import _cases
 from transformer_lib.minutes import CONFIGS
-from transformer_lib.real_corpus import heard
-from transformer_lib.recipe import Settings, parts, taught
+from transformer_lib.real_corpus import heard, taught
+from transformer_lib.recipe import Settings, parts
 from transformer_lib.tokenization import Tokenizer
 
 TESTED = 1000

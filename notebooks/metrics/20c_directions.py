@@ -17,7 +17,8 @@ import torch
 from transformer_lib.__main__ import _cases, judge, scores
 from transformer_lib.encoder import TransformerConfig
 from transformer_lib.loss import evaluate
-from transformer_lib.recipe import Settings, parts, taught, training_run
+from transformer_lib.real_corpus import taught
+from transformer_lib.recipe import Settings, parts, training_run
 from transformer_lib.tokenization import make_batch, token_batches
 from transformer_lib.training import train_until
 from transformer_lib.translator import Translator
