@@ -87,6 +87,7 @@ drift: $(READY)
 	@$(PY) tools/export.py --check
 	@$(PY) tools/notebooks.py --check
 	@$(PY) tools/picture.py --check
+	@$(PY) tools/card.py --check
 	@$(PY) tools/metrics.py --check
 	@$(PY) tools/format.py --check
 

@@ -269,8 +269,10 @@ def test_some_phenomena_are_learned_alone_and_kept_in_half(tmp_path, capsys):
     assert {pair.source for pair in examples(settings)} <= {
         s.french for s in corpus(200, 0, phenomena=some[1:], again=True)
     }
-    state = load_checkpoint(folder / "model.safetensors")[1]
-    assert {w.dtype for w in state["model"].values()} == {torch.float16}
+    for _ in ("made", "made again, by a run that goes on"):
+        state = load_checkpoint(folder / "model.safetensors")[1]
+        assert {w.dtype for w in state["model"].values()} == {torch.float16}
+        assert call(capsys, "train", "--resume", "--out", folder)[0] == 0
     words = ["evaluate", "--model", folder, "--count", "20", "--beam", "1"]
     code, said, _ = call(capsys, *words, *some)
     assert code == 0
@@ -438,10 +440,15 @@ def test_the_command_does_not_load_what_it_does_not_need():
 
 def test_the_shipped_translators_answer(capsys):
     said = "i am a student\nthanks\n"
-    words = ["translate", "Je suis étudiant.", "merci"]
-    assert call(capsys, *words) == (0, said, "")
-    words = ["translate", "--model", "en-fr", "thanks"]
-    assert call(capsys, *words) == (0, "merci\n", "")
+    words = ["--model", "grammar-fr-en", "Je suis étudiant.", "merci"]
+    assert call(capsys, "translate", *words) == (0, said, "")
+    words = ["--model", "grammar-en-fr", "thanks"]
+    assert call(capsys, "translate", *words) == (0, "merci\n", "")
+    said = "I'm a student.\nThank you.\n"
+    words = ["Je suis étudiant.", "merci"]
+    assert call(capsys, "translate", *words) == (0, said, "")
+    words = ["--model", "fr-en", "--target", "fr", "I am a student."]
+    assert call(capsys, "translate", *words) == (0, "Je suis étudiant.\n", "")
 
 
 # Evaluating

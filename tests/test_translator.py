@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import transformer_lib
 from transformer_lib.checkpoints import save_checkpoint
 from transformer_lib.grammar import corpus
 from transformer_lib.models import MODELS, build
@@ -412,21 +413,47 @@ def test_exact_match_needs_references_for_each(said, right):
 # The translators that come with the library
 
 
-def test_the_shipped_translators_translate():
-    translator = Translator.load("fr-en")
+SHIPPED = ["fr-en", "en-fr", "grammar-en-fr", "grammar-fr-en"]
+STUDENT = {"I'm a student.", "I am a student."}
+THANKS = {"Thank you.", "Thank you!", "Thanks.", "Thanks!"}
+
+
+def test_the_translators_of_the_grammar_translate():
+    translator = Translator.load("grammar-fr-en")
     assert translator("je suis étudiant") == "i am a student"
     assert translator("Je suis étudiante.") == "i am a student"
     assert translator(["Merci !", "", "merci"]) == ["thanks", "", "thanks"]
-    assert Translator.load("en-fr")("thanks") == "merci"
+    assert Translator.load("grammar-en-fr")("thanks") == "merci"
 
 
-@pytest.mark.parametrize("name", ["fr-en", "en-fr"])
-def test_a_shipped_translator_is_small_and_knows_its_languages(name):
+def test_the_translator_of_real_sentences_does_the_articles():
+    forth, back = map(Translator.load, ("fr-en", "en-fr"))
+    assert {forth("je suis étudiant"), forth("Je suis étudiant.")} <= STUDENT
+    assert {forth("merci"), forth("Merci !")} <= THANKS
+    assert back("i am a student") == "Je suis étudiant."
+    assert back("thanks") == "Merci."
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_translator_knows_its_languages(name):
     translator = Translator.load(name)
-    source, target = name.split("-")
+    source, target = name.split("-")[-2:]
     assert translator.config["source"] == source
     assert translator.config["target"] == target
-    from transformer_lib.translator import _folder
 
-    files = [path.stat().st_size for path in _folder(name).iterdir()]
-    assert sum(files) <= 4_000_000
+
+def test_the_shipped_translators_are_small():
+    folder = Path(transformer_lib.__file__).parent / "pretrained"
+    sizes = {
+        path.name: sum(file.stat().st_size for file in path.iterdir())
+        for path in folder.iterdir()
+    }
+    assert sizes.pop("tatoeba") <= 24_000_000
+    assert sizes.keys() == {"grammar-fr-en", "grammar-en-fr"}
+    assert max(sizes.values()) <= 1_000_000
+
+
+@pytest.mark.bad_input
+def test_an_unknown_name_is_told_the_shipped_ones():
+    with pytest.raises(FileNotFoundError, match=", ".join(SHIPPED)):
+        Translator.load("fr-de")

@@ -81,4 +81,4 @@ def test_the_package_is_imported_from_the_environment(fresh, tmp_path):
 def test_the_package_translates_a_sentence(fresh, tmp_path):
     command = ["-m", "transformer_lib", "translate", "je suis étudiant"]
     said = succeed(fresh, *command, cwd=tmp_path)
-    assert said == "i am a student\n"
+    assert said == "I'm a student.\n"

@@ -81,6 +81,7 @@ def train(args: argparse.Namespace) -> int:
     if not begun:
         begun = {"settings": asdict(settings), "data": digest}
         begun |= {"threads": torch.get_num_threads(), "device": str(device)}
+        begun["half"] = args.half
         begun["every"] = args.every or max(1, min(500, settings.steps // 8))
         if _first():
             _begin(folder, begun, odd, made[0].tokenizer)
@@ -90,7 +91,8 @@ def train(args: argparse.Namespace) -> int:
             "it back as it was, or begin another run"
         )
     every = args.every or begun["every"]
-    code = _go_on(folder, settings, every, args.half, valid, *made)
+    half = args.half or begun.get("half", False)
+    code = _go_on(folder, settings, every, half, valid, *made)
     leave()
     return code
 
@@ -294,7 +296,7 @@ def _measured(translator: Translator, valid: list[Pair]) -> dict[str, float]:
         src = [[*translator.mark, *encode(text)] for text in src]
         found.append(make_batch(src, [*map(encode, tgt)]))
     nll = evaluate_loss(translator.model, found)["nll"]
-    cases = _cases(valid, WATCHED)
+    cases = cases_of(valid, WATCHED)
     judge(translator, cases, beam=1)
     bleu = scores(cases, cased=True)["BLEU"][0]
     return {"nll": round(nll, 4), "BLEU": round(bleu, 2)}
@@ -403,13 +405,13 @@ def evaluate(args: argparse.Namespace) -> int:
     if args.pairs:
         report = {"model": args.model, "pairs": args.pairs}
         pairs = read_pairs(args.pairs, source=0, target=1)
-        cases = _cases(pairs, args.count)
+        cases = cases_of(pairs, args.count)
     elif args.corpus != GRAMMAR:
         report = {"model": args.model, "corpus": args.corpus}
         ways = {k: translator.config[k] for k in ("source", "target")}
         some = Settings(corpus=args.corpus, columns=args.columns or [], **ways)
         pairs = parts(some)[("train", "valid", "test").index(args.part)]
-        cases = _cases(pairs, args.count or 1000)
+        cases = cases_of(pairs, args.count or 1000)
     else:
         report = {"model": args.model, "part": args.part, "seed": args.seed}
         wanted = args.count or 1000, args.seed, args.part, args.phenomena
@@ -429,7 +431,7 @@ def evaluate(args: argparse.Namespace) -> int:
 Case = dict[str, Any]
 
 
-def _cases(found: Iterable[Pair], count: int | None) -> list[Case]:
+def cases_of(found: Iterable[Pair], count: int | None) -> list[Case]:
     """The sources of pairs, each once, with its translations."""
     right: dict[str, set[str]] = {}
     for pair in found:
@@ -621,13 +623,13 @@ def _phenomena_option(add: Callable, **more: Any) -> None:
     add("--phenomena", nargs="+", **more)
 
 
-def _model_options(add: Callable) -> None:
-    add(
-        "--model",
-        default="fr-en",
-        metavar="NAME",
-        help="fr-en (default), en-fr, or the folder of a translator",
-    )
+SHIPPED = "fr-en", "en-fr", "grammar-fr-en", "grammar-en-fr"
+
+
+def _model_options(add: Callable, usual: str) -> None:
+    says = f"{', '.join(SHIPPED)}, or a translator's folder"
+    says += f" (default: {usual})"
+    add("--model", default=usual, metavar="NAME", help=says)
     add("--target", metavar="LANGUAGE", help="to write, of a two-way model")
     add("--beam", type=_natural, default=4, metavar="N", help="default: 4")
 
@@ -635,7 +637,7 @@ def _model_options(add: Callable) -> None:
 def _translate_options(add: Callable) -> None:
     add("text", nargs="*", metavar="TEXT", help="default: standard input")
     add("--file", help="of sentences, one a line")
-    _model_options(add)
+    _model_options(add, "fr-en")
     add(
         "--n-best",
         type=_natural,
@@ -647,7 +649,7 @@ def _translate_options(add: Callable) -> None:
 
 
 def _evaluate_options(add: Callable) -> None:
-    _model_options(add)
+    _model_options(add, "grammar-fr-en")
     _corpus_options(add, GRAMMAR, "to draw from (default: the grammar)")
     names = [*PARTS, "valid"]
     add("--part", choices=names, default="test", help="of the corpus")

@@ -7,6 +7,7 @@ Chapter 20d; generated from
 notebooks/20d_minutes.md by `make export`: edit the chapter.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,10 +17,11 @@ from transformer_lib.corpus import Pair
 from transformer_lib.recipe import PRECISIONS, Settings, training_run
 from transformer_lib.training import Training, train_until
 
-__all__ = ["CONFIGS", "RESERVE", "planned"]
+__all__ = ["CONFIGS", "HOPELESS", "RESERVE", "planned"]
 
 
 RESERVE = 0.1  # of the time, for checkpoints and for watching
+HOPELESS = 10  # times the time of a step: another precision is given up
 
 
 def planned(
@@ -42,7 +44,9 @@ def planned(
     for name in PRECISIONS:
         tried = replace(long, precision=name)
         _, run, batches = make(tried, data, no_bar=True, **how)
-        pace[name] = agree(_pace(run, batches, 0.6 * minutes, agree))
+        best = min(pace.values(), default=math.inf)
+        most = 0.6 * minutes, HOPELESS * best
+        pace[name] = agree(_pace(run, batches, *most, agree))
     best = min(pace, key=pace.get)
     left = agree(60 * minutes - (time.perf_counter() - begun))
     steps = max(1, int((1 - RESERVE) * left / pace[best]))
@@ -54,11 +58,19 @@ def planned(
 
 
 def _pace(
-    run: Training, batches: Callable, seconds: float, agree: Callable
+    run: Training,
+    batches: Callable,
+    seconds: float,
+    longest: float,
+    agree: Callable,
 ) -> float:
-    """Seconds a step, over as many steps as fit."""
-    ends: list[float] = []
+    """Seconds a step, over as many as fit; the first, if it is longer."""
+    ends = [time.perf_counter()]
     run.after_step = lambda _: ends.append(time.perf_counter())
+    train_until(run, batches, 1)
+    first = agree(ends[1] - ends.pop(0))
+    if first > longest:
+        return first
     train_until(run, batches, 3)  # the first one is slower
     fit = seconds / max(ends[2] - ends[1], 1e-6)
     more = agree(int(min(max(fit, 1), 40)))

@@ -69,6 +69,7 @@ def _batches(sources: list, max_tokens: int) -> Iterator[list[int]]:
 
 _SHIPPED = Path(str(resources.files("transformer_lib"))) / "pretrained"
 _FILES = "tokenizer.json", "model.safetensors"
+_WAYS = {"fr-en": ("tatoeba", "fr"), "en-fr": ("tatoeba", "en")}
 
 
 def _folder(name: str | Path) -> Path:
@@ -77,7 +78,8 @@ def _folder(name: str | Path) -> Path:
     if not all((folder / file).is_file() for file in _FILES):
         raise FileNotFoundError(
             f"there is no translator {str(name)!r}: name a folder that holds "
-            f"{' and '.join(_FILES)}, or a shipped one: {', '.join(shipped)}"
+            f"{' and '.join(_FILES)}, or a shipped one: "
+            f"{', '.join([*_WAYS, *shipped])}"
         )
     return folder
 
@@ -93,6 +95,7 @@ class _Kept:
     @classmethod
     def load(cls, name: str | Path, device=None) -> "Translator":
         """A shipped translator by its name, or the one in a folder."""
+        name, source = _WAYS.get(str(name), (name, ""))
         tokens, path = (_folder(name) / file for file in _FILES)
         config, state = load_checkpoint(path, "model")
         tokenizer = Tokenizer.load(tokens)
@@ -103,7 +106,10 @@ class _Kept:
             model.load_state_dict(state["model"])
         except (LookupError, TypeError, RuntimeError) as error:
             raise ValueError(f"{path} is no translator's: {error}") from None
-        return cls(model.to(device or "cpu").eval(), tokenizer, config)
+        found = cls(model.to(device or "cpu").eval(), tokenizer, config)
+        return (
+            found.turned() if source not in ("", config["source"]) else found
+        )
 
     def save(self, folder: str | Path, half: bool = False) -> None:
         """Into a folder, whole or not at all; half: weights in float16."""

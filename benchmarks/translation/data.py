@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from transformer_lib.__main__ import _cases
+from transformer_lib.__main__ import cases_of
 from transformer_lib.minutes import CONFIGS
 from transformer_lib.real_corpus import heard, taught
 from transformer_lib.recipe import Settings, parts
@@ -32,7 +32,7 @@ def main() -> None:
         for side in ("source", "target"):
             ids = [tokenizer.encode(getattr(p, side)) for p in pairs]
             write(folder / f"{name}.{side}", ids)
-    cases = _cases(test, TESTED)
+    cases = cases_of(test, TESTED)
     sources = [heard(case["source"], "fr") for case in cases]
     write(folder / "test.source", map(tokenizer.encode, sources))
     text = json.dumps(cases, ensure_ascii=False, indent=1)

@@ -1,4 +1,4 @@
-"""What the translators that come with the library know of the grammar.
+"""What the library's translators of the grammar know of it.
 
 They were trained by the commands in COMMANDS; train wrote the settings into
 run.json, and they stand there as it left them.
@@ -13,11 +13,12 @@ from transformer_lib.__main__ import held_out, judge, scores
 from transformer_lib.translator import Translator
 
 SEEDS = [0]
-KEYS = ["fr-en", "en-fr"]
-STEPS = {"fr-en": 6000, "en-fr": 12000}
+KEYS = ["grammar-fr-en", "grammar-en-fr"]
+STEPS = {"grammar-fr-en": 6000, "grammar-en-fr": 12000}
 COMMANDS = {
     name: (
-        f"python -m transformer_lib train --source {name[:2]} --set"
+        "python -m transformer_lib train"
+        f" --source {name.split('-')[1]} --set"
         " d_model=64 d_ff=256 n_heads=4 n_encoder_layers=2"
         " n_decoder_layers=2 p_drop=0 max_len=256 --sentences 400000"
         " --vocab 1200 --tokens 1024 --rate 0.005 --warmup 200"

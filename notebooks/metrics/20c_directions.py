@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from transformer_lib.__main__ import _cases, judge, scores
+from transformer_lib.__main__ import cases_of, judge, scores
 from transformer_lib.encoder import TransformerConfig
 from transformer_lib.loss import evaluate
 from transformer_lib.real_corpus import taught
@@ -83,7 +83,7 @@ def quality(translator, source, mark=()):
         for i in range(0, len(plain), 100)
     ]
     found = evaluate(translator.model, batches)
-    cases = _cases(valid, 1000)
+    cases = cases_of(valid, 1000)
     judge(translator, cases, beam=1)
     bleu, _ = scores(cases, cased=True)["BLEU"]
     return {"nll": round(found["nll"], 4), "BLEU": round(bleu, 2)}
