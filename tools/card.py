@@ -107,9 +107,13 @@ half precision.
 
 ## What it is worth
 
-On sentences held out to test with, with a beam of four. BLEU and chrF are
-sacrebleu's, in lower case (`{first["signature"]}`);
-a translation that is another good one counts as wrong in *exact match*.
+On sentences held out to test with, with a beam of four. A translation that is
+another good one counts as wrong in *exact match*. BLEU and chrF are
+sacrebleu's, in lower case:
+
+```
+{first["signature"]}
+```
 
 {worth(results)}
 ## Limits
