@@ -1,4 +1,4 @@
-"""BLEU of the four, and a paired bootstrap against the best of the others.
+"""BLEU of each, and a paired bootstrap against the best of the others.
 
 python benchmarks/translation/compare.py DATA RUNS
 """
@@ -11,10 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
+from run import RATES
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
-
-NAMES = ["ours", "torch", "marian", "joey"]
 
 
 def main() -> None:
@@ -26,7 +25,7 @@ def main() -> None:
     lists = itertools.zip_longest(*[case["references"] for case in cases])
     references = [[*one] for one in lists]
     said, found = {}, []
-    for name in NAMES:
+    for name in RATES:
         stats = args.runs / name / "stats.json"
         if not stats.is_file():
             continue
@@ -43,11 +42,11 @@ def main() -> None:
         said[name]["BLEU"] = round(result.score, 2)
         said[name]["p"] = result.p_value
         said[name]["95 %"] = round(result.ci, 2)
-    print(f"{'':8}{'BLEU':>7}{'±':>6}{'p':>8}{'steps':>8}{'tokens/s':>10}"
+    print(f"{'':14}{'BLEU':>7}{'±':>6}{'p':>8}{'steps':>8}{'tokens/s':>10}"
           f"{'min':>7}{'rate':>9}{'parameters':>12}")  # fmt: skip
     for name, row in said.items():
         p = "" if row["p"] is None else f"{row['p']:.4f}"
-        print(f"{name:8}{row['BLEU']:7.2f}{row['95 %']:6.2f}{p:>8}"
+        print(f"{name:14}{row['BLEU']:7.2f}{row['95 %']:6.2f}{p:>8}"
               f"{row['steps']:8}{row['tokens a second']:10}"
               f"{row['minutes']:7.1f}{row['rate']:9}"
               f"{row['parameters']:12,}")  # fmt: skip

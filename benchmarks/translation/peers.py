@@ -14,7 +14,6 @@ from transformer_lib.decoding import beam_search
 from transformer_lib.seq2seq import BOS, EOS, PAD
 from transformer_lib.tokenization import Tokenizer, make_batch, token_batches
 
-TOKENS = 3072
 SIZE = {"d": 256, "heads": 4, "layers": 3, "ff": 1024}
 
 
@@ -25,13 +24,13 @@ class Torch(nn.Module):
     each step reads the whole prefix, and the source again.
     """
 
-    def __init__(self, vocab: int):
+    def __init__(self, vocab: int, dropout: float):
         super().__init__()
         d = SIZE["d"]
         self.src = self.tgt = nn.Embedding(vocab, d, PAD)
         self.stacks = nn.Transformer(
             d, SIZE["heads"], SIZE["layers"], SIZE["layers"], SIZE["ff"],
-            dropout=0.1, batch_first=True,
+            dropout=dropout, batch_first=True,
         )  # fmt: skip
         self.out = nn.Linear(d, vocab)
         self.out.weight = self.src.weight  # one matrix, as the others have
@@ -41,7 +40,7 @@ class Torch(nn.Module):
         code[:, 0::2] = torch.sin(place * turn)
         code[:, 1::2] = torch.cos(place * turn)
         self.register_buffer("code", code)
-        self.drop = nn.Dropout(0.1)
+        self.drop = nn.Dropout(dropout)
         for p in self.parameters():
             if p.dim() > 1:
                 nn.init.xavier_uniform_(p)
@@ -91,7 +90,7 @@ class Prefixes:
 class Marian(nn.Module):
     """Hugging Face's model of that name, with first weights."""
 
-    def __init__(self, vocab: int):
+    def __init__(self, vocab: int, dropout: float):
         super().__init__()
         from transformers import MarianConfig, MarianMTModel
 
@@ -100,7 +99,7 @@ class Marian(nn.Module):
             vocab_size=vocab, d_model=SIZE["d"], encoder_layers=n,
             decoder_layers=n, encoder_attention_heads=heads,
             decoder_attention_heads=heads, encoder_ffn_dim=ff,
-            decoder_ffn_dim=ff, dropout=0.1, attention_dropout=0.0,
+            decoder_ffn_dim=ff, dropout=dropout, attention_dropout=0.0,
             activation_dropout=0.0, max_position_embeddings=256,
             pad_token_id=PAD, eos_token_id=EOS, bos_token_id=BOS,
             decoder_start_token_id=BOS, forced_eos_token_id=None,
@@ -126,12 +125,16 @@ class Marian(nn.Module):
         return found
 
 
-MODELS = {"torch": Torch, "marian": Marian}
+RECIPES = {  # model, tokens of a batch, dropout
+    "torch": (Torch, 3072, 0.1),
+    "marian": (Marian, 3072, 0.1),
+    "torch-as-ours": (Torch, 1024, 0.0),
+}
 
 
-def batches(src, tgt, epoch):
+def batches(src, tgt, size, epoch):
     lengths = [max(len(a), len(b)) + 1 for a, b in zip(src, tgt, strict=True)]
-    for rows in token_batches(lengths, TOKENS, epoch):
+    for rows in token_batches(lengths, size, epoch):
         yield make_batch([src[i] for i in rows], [tgt[i] for i in rows])
 
 
@@ -149,7 +152,7 @@ def loss_of(model, src, tgt):
 def valid_loss(model, src, tgt):
     model.eval()
     total = count = 0
-    for batch in batches(src, tgt, 0):
+    for batch in batches(src, tgt, 3072, 0):
         part, n = loss_of(model, *batch)
         total, count = total + part.item(), count + n
     model.train()
@@ -161,8 +164,9 @@ def trained(name, data, minutes, rate):
     vocab = Tokenizer.load(data / "tokenizer.json").vocab_size
     train = [read(data / f"train.{side}") for side in ("source", "target")]
     torch.manual_seed(0)
-    model = MODELS[name](vocab).train()
-    if name == "torch":
+    kind, size, dropout = RECIPES[name]
+    model = kind(vocab, dropout).train()
+    if kind is Torch:
         adam = torch.optim.Adam(
             model.parameters(), lr=rate, betas=(0.9, 0.98), eps=1e-9
         )
@@ -171,7 +175,7 @@ def trained(name, data, minutes, rate):
     begun, step, tokens, epoch = time.perf_counter(), 0, 0, 0
     end = begun + 60 * minutes
     while time.perf_counter() < end:
-        for src, tgt in batches(*train, epoch):
+        for src, tgt in batches(*train, size, epoch):
             now = time.perf_counter()
             if now >= end:
                 break

@@ -1,4 +1,4 @@
-"""Runs the four recipes one after the other, each alone.
+"""Runs the recipes one after the other, each alone.
 
     python benchmarks/translation/run.py DATA RUNS --minutes 5 --try
     python benchmarks/translation/run.py DATA RUNS --minutes 30
@@ -20,6 +20,7 @@ RATES = {
     "torch": [3e-4, 1e-3],
     "marian": [5e-4, 1.5e-3],
     "joey": [0.2, 0.5],
+    "torch-as-ours": [3e-4, 1e-3],
 }
 
 
