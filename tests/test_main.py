@@ -17,6 +17,7 @@ import torch
 from transformer_lib import __main__ as command
 from transformer_lib.__main__ import Settings, examples, main, training_run
 from transformer_lib.checkpoints import load_checkpoint
+from transformer_lib.corpus import Pair
 from transformer_lib.grammar import corpus, pronoun_of, references
 from transformer_lib.training import train_until
 from transformer_lib.translator import Translation, Translator
@@ -452,6 +453,20 @@ def test_the_shipped_translators_answer(capsys):
 
 
 # Evaluating
+
+
+def test_some_of_a_file_come_from_all_over():
+    """Files are sorted by length: the first would be the shortest."""
+    pairs = [Pair(f"s{i // 2}", f"t{i}") for i in range(20)]
+    few = command.cases_of(pairs, 3)
+    assert [case["source"] for case in few] == ["s0", "s3", "s6"]
+    assert few[1]["references"] == ["t6", "t7"]
+    for count in (None, 10, 99):
+        every = command.cases_of(pairs, count)
+        assert [case["source"] for case in every] == [
+            f"s{i}" for i in range(10)
+        ]
+    assert command.cases_of([], 5) == []
 
 
 class Known(Translator):

@@ -301,7 +301,7 @@ def test_half_precision_is_half_as_large_and_still_right(tmp_path):
         assert torch.equal(again[name], w.half().float())
 
 
-def test_a_shipped_size_fits_four_megabytes_in_half_precision(tmp_path):
+def test_the_usual_size_fits_four_megabytes_in_half_precision(tmp_path):
     sizes = {"vocab_size": TOKENIZER.vocab_size}
     config = {"model": "transformer", "sizes": sizes, "source": "fr"}
     big = Translator(build("transformer", **sizes), TOKENIZER, config)
@@ -457,3 +457,11 @@ def test_the_shipped_translators_are_small():
 def test_an_unknown_name_is_told_the_shipped_ones():
     with pytest.raises(FileNotFoundError, match=", ".join(SHIPPED)):
         Translator.load("fr-de")
+
+
+def test_a_path_is_a_folder_whatever_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Translator.load("grammar-en-fr").save("fr-en")
+    assert Translator.load("fr-en").config["model"] == "two-way"
+    for own in (Path("fr-en"), "./fr-en"):
+        assert Translator.load(own).config["model"] == "transformer"

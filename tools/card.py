@@ -69,7 +69,7 @@ def everyday(found: dict[str, Any], says: str) -> str:
     _, bleu, chrf, share = measures(found)
     return (
         f"### {says}\n\nBLEU {bleu}, chrF {chrf} on these fifty; {share} are "
-        f"just what one of us wrote.\n\n{table(*rows)}\n"
+        f"what one of us wrote, to the letter.\n\n{table(*rows)}\n"
     )
 
 
@@ -107,9 +107,9 @@ half precision.
 
 ## What it is worth
 
-On sentences held out to test with, with a beam of four. A translation that is
-another good one counts as wrong in *exact match*. BLEU and chrF are
-sacrebleu's, in lower case:
+On all sentences of the pairs held out to test with, with a beam of four. A
+good translation that is none of the references counts as wrong in *exact
+match*. BLEU and chrF are sacrebleu's, in lower case:
 
 ```
 {first["signature"]}
@@ -118,20 +118,21 @@ sacrebleu's, in lower case:
 {worth(results)}
 ## Limits
 
-It learned from short sentences, many of them about Tom and Mary, and next to
-none of the test has more than ten words: long sentences are beyond what is
-known of it, and paragraphs beyond what it can. A word that it has never read
-it builds from pieces, and often wrongly; names and numbers it may change, and
-parts of a sentence it may leave out. It knows nothing of what was said before:
-at *you* it chooses *tu* or *vous* by what is usual, and *il* becomes *it* or
-*he* by the sentence alone. Nobody has looked through what it says of groups of
+It learned from short sentences, many of them about Tom and Mary. Give it one
+sentence at a time: of several it makes one, and the longer a sentence, the
+worse. A word that it has seldom read it builds from pieces, often wrongly, and
+what is no sentence (a symbol, a word in capitals, another language) it answers
+with one that it makes up. It changes names, numbers and times of day, and
+leaves parts of a sentence out. It knows nothing of what was said before: at
+*you* it chooses *tu* or *vous* by what is usual, and *il* becomes *it* or *he*
+by the sentence alone. Nobody has looked through what it says of groups of
 people. Do not use it where a mistake does harm.
 
 ## Fifty everyday sentences
 
 Written for this card without a look at the corpus, with the translations that
-one of us would give. A dagger (†) marks those whose words are a training
-sentence's all the same.
+one of us would give. A dagger (†) marks a sentence that was learned from all
+the same, perhaps with other punctuation.
 
 """
     text += "".join(

@@ -401,6 +401,8 @@ def _draw(
 
 def evaluate(args: argparse.Namespace) -> int:
     """Counts what is right, and says it in the measures of the field."""
+    real = args.pairs or args.corpus != GRAMMAR
+    args.model = args.model or ("fr-en" if real else "grammar-fr-en")
     translator = _translator(args)
     if args.pairs:
         report = {"model": args.model, "pairs": args.pairs}
@@ -432,11 +434,16 @@ Case = dict[str, Any]
 
 
 def cases_of(found: Iterable[Pair], count: int | None) -> list[Case]:
-    """The sources of pairs, each once, with its translations."""
+    """The sources of pairs, each once, with its translations.
+
+    Of more than `count` some from all over: files are often sorted by
+    length, and the first of them would be the shortest.
+    """
     right: dict[str, set[str]] = {}
     for pair in found:
         right.setdefault(pair.source, set()).add(pair.target)
-    some = itertools.islice(right.items(), count)
+    every, n = [*right.items()], min(count or len(right), len(right))
+    some = (every[i * len(every) // n] for i in range(n))
     return [{"source": s, "references": sorted(r)} for s, r in some]
 
 
@@ -626,9 +633,8 @@ def _phenomena_option(add: Callable, **more: Any) -> None:
 SHIPPED = "fr-en", "en-fr", "grammar-fr-en", "grammar-en-fr"
 
 
-def _model_options(add: Callable, usual: str) -> None:
-    says = f"{', '.join(SHIPPED)}, or a translator's folder"
-    says += f" (default: {usual})"
+def _model_options(add: Callable, usual: str | None, says: str) -> None:
+    says = f"{', '.join(SHIPPED)}, or a folder (default: {says})"
     add("--model", default=usual, metavar="NAME", help=says)
     add("--target", metavar="LANGUAGE", help="to write, of a two-way model")
     add("--beam", type=_natural, default=4, metavar="N", help="default: 4")
@@ -637,7 +643,7 @@ def _model_options(add: Callable, usual: str) -> None:
 def _translate_options(add: Callable) -> None:
     add("text", nargs="*", metavar="TEXT", help="default: standard input")
     add("--file", help="of sentences, one a line")
-    _model_options(add, "fr-en")
+    _model_options(add, "fr-en", "fr-en")
     add(
         "--n-best",
         type=_natural,
@@ -649,13 +655,18 @@ def _translate_options(add: Callable) -> None:
 
 
 def _evaluate_options(add: Callable) -> None:
-    _model_options(add, "grammar-fr-en")
+    _model_options(add, None, "grammar-fr-en, or fr-en for real sentences")
     _corpus_options(add, GRAMMAR, "to draw from (default: the grammar)")
     names = [*PARTS, "valid"]
     add("--part", choices=names, default="test", help="of the corpus")
     add("--seed", type=int, default=1, help="of the sentences drawn")
     _phenomena_option(add, default=PHENOMENA)
-    add("--count", type=_natural, metavar="N", help="default: 1000, or all")
+    add(
+        "--count",
+        type=_natural,
+        metavar="N",
+        help="default: 1000, or all; from all over",
+    )
     add("--pairs", metavar="FILE.tsv", help="pairs instead, source first")
     add("--json", metavar="FILE", help="for every number and sentence")
 

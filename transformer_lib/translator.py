@@ -74,7 +74,7 @@ _WAYS = {"fr-en": ("tatoeba", "fr"), "en-fr": ("tatoeba", "en")}
 
 def _folder(name: str | Path) -> Path:
     shipped = sorted(path.name for path in _SHIPPED.glob("[!._]*"))
-    folder = _SHIPPED / name if str(name) in shipped else Path(name)
+    folder = _SHIPPED / name if name in shipped else Path(name)
     if not all((folder / file).is_file() for file in _FILES):
         raise FileNotFoundError(
             f"there is no translator {str(name)!r}: name a folder that holds "
@@ -94,8 +94,8 @@ class _Kept:
 
     @classmethod
     def load(cls, name: str | Path, device=None) -> "Translator":
-        """A shipped translator by its name, or the one in a folder."""
-        name, source = _WAYS.get(str(name), (name, ""))
+        """A shipped one by its name, a str; or the one in a folder."""
+        name, source = _WAYS.get(name, (name, ""))
         tokens, path = (_folder(name) / file for file in _FILES)
         config, state = load_checkpoint(path, "model")
         tokenizer = Tokenizer.load(tokens)

@@ -14,7 +14,7 @@ from transformer_lib.real_corpus import heard, taught
 from transformer_lib.recipe import Settings, parts
 from transformer_lib.tokenization import Tokenizer
 
-TESTED = 1000
+TESTED = 1000  # from all over the test, which is sorted by length
 
 
 def main() -> None:

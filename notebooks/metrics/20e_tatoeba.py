@@ -2,15 +2,18 @@
 
 Needs the corpus, as 02g_tatoeba.py does. "learning" trains it by COMMAND in
 runs/tatoeba, for hours, or goes on with what is there; the other two judge
-what is in pretrained/tatoeba, each way with a beam of four: on 1000 sentences
-that no run on this corpus learns from, whole and by length, on the articles'
-sentences, and on fifty everyday ones written for this.
+what is in pretrained/tatoeba, each way with a beam of four: on all that no run
+on this corpus learns from or is watched by, whole and by length, on the
+articles' sentences, and on fifty everyday ones written for this, with the word
+of each that was read least often in training.
 """
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -66,8 +69,8 @@ def digest(folder):
     return hashlib.sha256(weights).hexdigest()
 
 
-def judged(translator, pairs, count=None):
-    cases = cases_of(pairs, count)
+def judged(translator, pairs):
+    cases = cases_of(pairs, None)
     judge(translator, cases, BEAM)
     return cases
 
@@ -89,13 +92,17 @@ def run(key):
     translator = Translator.load(key)
     corpus = fetch("tatoeba"), KNOWN["tatoeba"].languages
     train, _, test = cut_corpus(*corpus, source, target)
-    cases = judged(translator, test, 1000)
+    cases = judged(translator, test)
     found = {"sha256": digest(SHIPPED), "test": measures(cases)}
+    found["first 1000"] = measures(cases[:1000])
     found["by length"] = {
-        name: measures([c for c in cases if low <= words(c) <= high])
+        name: measures(
+            [c for c in cases if low <= len(c["source"].split()) <= high]
+        )
         for name, (low, high) in LENGTHS.items()
     }
     known = {same(pair.source) for pair in train}
+    read = Counter(w for pair in train for w in set(words(pair.source)))
     everyday = read_pairs(EVERYDAY, source=0, target=1)
     for name, pairs in [("everyday", everyday), ("articles", ARTICLES)]:
         ways = pairs if source == "fr" else [p[::-1] for p in pairs]
@@ -106,6 +113,7 @@ def run(key):
                 "reference": case["references"][0],
                 "translation": case["translation"],
                 "learned from": same(case["source"]) in known,
+                "rarest": rarest(case["source"], read),
             }
             for case in cases
         ]
@@ -113,5 +121,11 @@ def run(key):
     return found
 
 
-def words(case):
-    return len(case["source"].split())
+def words(text):
+    return re.findall(r"\w+", text.lower())
+
+
+def rarest(text, read):
+    """The word that fewest sentences of the training have, and how many."""
+    word = min(words(text), key=read.__getitem__)
+    return [word, read[word]]
