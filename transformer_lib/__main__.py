@@ -319,6 +319,7 @@ def _device(name: str) -> torch.device:
 
 def _translator(args: argparse.Namespace) -> Translator:
     """The one asked for, into the language asked for."""
+    args.model = args.model or "fr-en"
     found = Translator.load(args.model, _device(args.device or "cpu"))
     if not args.target or args.target == found.config["target"]:
         return found
@@ -401,8 +402,8 @@ def _draw(
 
 def evaluate(args: argparse.Namespace) -> int:
     """Counts what is right, and says it in the measures of the field."""
-    real = args.pairs or args.corpus != GRAMMAR
-    args.model = args.model or ("fr-en" if real else "grammar-fr-en")
+    if not args.pairs and args.corpus == GRAMMAR:
+        args.model = args.model or "grammar-fr-en"
     translator = _translator(args)
     if args.pairs:
         report = {"model": args.model, "pairs": args.pairs}
@@ -630,12 +631,9 @@ def _phenomena_option(add: Callable, **more: Any) -> None:
     add("--phenomena", nargs="+", **more)
 
 
-SHIPPED = "fr-en", "en-fr", "grammar-fr-en", "grammar-en-fr"
-
-
-def _model_options(add: Callable, usual: str | None, says: str) -> None:
-    says = f"{', '.join(SHIPPED)}, or a folder (default: {says})"
-    add("--model", default=usual, metavar="NAME", help=says)
+def _model_options(add: Callable, usual: str) -> None:
+    names = "fr-en, en-fr, grammar-fr-en, grammar-en-fr, or a folder"
+    add("--model", metavar="NAME", help=f"{names} (default: {usual})")
     add("--target", metavar="LANGUAGE", help="to write, of a two-way model")
     add("--beam", type=_natural, default=4, metavar="N", help="default: 4")
 
@@ -643,7 +641,7 @@ def _model_options(add: Callable, usual: str | None, says: str) -> None:
 def _translate_options(add: Callable) -> None:
     add("text", nargs="*", metavar="TEXT", help="default: standard input")
     add("--file", help="of sentences, one a line")
-    _model_options(add, "fr-en", "fr-en")
+    _model_options(add, "fr-en")
     add(
         "--n-best",
         type=_natural,
@@ -655,7 +653,7 @@ def _translate_options(add: Callable) -> None:
 
 
 def _evaluate_options(add: Callable) -> None:
-    _model_options(add, None, "grammar-fr-en, or fr-en for real sentences")
+    _model_options(add, "grammar-fr-en, or fr-en for real sentences")
     _corpus_options(add, GRAMMAR, "to draw from (default: the grammar)")
     names = [*PARTS, "valid"]
     add("--part", choices=names, default="test", help="of the corpus")

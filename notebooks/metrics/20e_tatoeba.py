@@ -56,8 +56,13 @@ def learning():
             found = {"step": i, "loss": round(loss, 4)}
             watched.append(found | step["valid"])
             begun = i
+    begun, ended = (
+        (RUN / name).stat().st_mtime
+        for name in ("run.json", "last-0.safetensors")
+    )
     return {
         "trained by": COMMAND,
+        "hours": round((ended - begun) / 3600, 2),
         "sha256": digest(RUN),
         "tokens": sum(step["tokens"] for step in steps),
         "watched": watched,
@@ -94,6 +99,9 @@ def run(key):
     train, _, test = cut_corpus(*corpus, source, target)
     cases = judged(translator, test)
     found = {"sha256": digest(SHIPPED), "test": measures(cases)}
+    found["with Tom or Mary"] = sum(
+        not {"tom", "mary"}.isdisjoint(words(case["source"])) for case in cases
+    )
     found["first 1000"] = measures(cases[:1000])
     found["by length"] = {
         name: measures(
