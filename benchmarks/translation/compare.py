@@ -15,6 +15,9 @@ from run import RATES
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
+HERE = Path(__file__).parent
+BEGIN, END = "<!-- results -->", "<!-- end of results -->"
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -42,14 +45,6 @@ def main() -> None:
         said[name]["BLEU"] = round(result.score, 2)
         said[name]["p"] = result.p_value
         said[name]["95 %"] = round(result.ci, 2)
-    print(f"{'':14}{'BLEU':>7}{'±':>6}{'p':>8}{'steps':>8}{'tokens/s':>10}"
-          f"{'min':>7}{'rate':>9}{'parameters':>12}")  # fmt: skip
-    for name, row in said.items():
-        p = "" if row["p"] is None else f"{row['p']:.4f}"
-        print(f"{name:14}{row['BLEU']:7.2f}{row['95 %']:6.2f}{p:>8}"
-              f"{row['steps']:8}{row['tokens a second']:10}"
-              f"{row['minutes']:7.1f}{row['rate']:9}"
-              f"{row['parameters']:12,}")  # fmt: skip
     report = {
         "machine": platform.processor() or platform.machine(),
         "threads": torch.get_num_threads(),
@@ -57,8 +52,27 @@ def main() -> None:
         "signature": str(signature["BLEU"]),
         "systems": said,
     }
-    path = Path(__file__).with_name("results.json")
+    path = HERE / "results.json"
     path.write_text(json.dumps(report, indent=1) + "\n")
+    print(table(report))
+    readme = HERE / "README.md"
+    before, rest = readme.read_text("utf-8").split(BEGIN)
+    after = rest.split(END)[1]
+    text = f"{before}{BEGIN}\n{table(report)}\n{END}{after}"
+    readme.write_text(text, encoding="utf-8")
+
+
+def table(report: dict) -> str:
+    """The results for the README, which a test holds to results.json."""
+    heads = ["", "BLEU", "±", "p", "steps", "tokens/s", "minutes", "rate"]
+    lines = [heads, ["---"] + ["--:"] * (len(heads) - 1)]
+    for name, row in report["systems"].items():
+        p = "" if row["p"] is None else f"{row['p']:.4f}"
+        figures = [f"{row['BLEU']:.2f}", f"{row['95 %']:.2f}", p]
+        figures += [row["steps"], row["tokens a second"]]
+        figures += [f"{row['minutes']:.1f}", row["rate"]]
+        lines.append([f"`{name}`", *map(str, figures)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 if __name__ == "__main__":
